@@ -112,7 +112,7 @@ pub mod daemon {
         }
     }
     pub mod turn {
-        pub use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
+        pub use crate::daemon::turn::{Earlier, Effect, Event, RuntimeEvent, Turn};
     }
 }
 

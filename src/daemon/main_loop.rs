@@ -21,7 +21,7 @@ use crate::daemon::once::{self, Report};
 use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::settled::Settled;
 use crate::daemon::signals::{self, Signal};
-use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
+use crate::daemon::turn::{Earlier, Effect, Event, RuntimeEvent, Turn};
 use crate::daemon::watch;
 use crate::daemon::wiring::{
     self, Actors, Kind, RunError, {cannot, no_start_of},
@@ -77,7 +77,7 @@ fn run_main_thread(
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
     // A missing or unreadable file only costs the waiting time of evicted pods.
-    let earlier = file::read(&config.run_dir).map(|read| (read.file.evictions, read.file.docker.stopping));
+    let earlier = file::read(&config.run_dir).map(|read| Earlier::of(read.file));
     turn.restore_unfinished(earlier.unwrap_or_default(), Signalled::new(&config.run_dir).earlier());
     let actors = wiring::start(&config, events_in, Kind::Whole(restore), pulses, turn.events())?;
     if let Some(host) = &actors.host {

@@ -152,7 +152,7 @@ impl Turn {
             self.docker.found.change().get_or_default(owned.key.clone()).push(owned);
         }
         self.note_networks(containers);
-        let is_free = self.forget_uids();
+        let is_free = self.forget_uids() | self.forget_earlier();
         self.names.due = true;
         if self.docker.listed {
             self.compare_with_workers(back);
@@ -208,6 +208,7 @@ impl Turn {
         // The changes are not needed: every wanted pod is looked at next.
         _ = self.merge.change().running(&running, now.wall);
         self.tell_refused();
+        self.know_earlier();
         self.finish_stops();
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);

@@ -32,6 +32,7 @@ mod waiting;
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::PodSpec;
 use versioned::Versioned;
 
 use crate::base::clock::{Mono, Now, Timestamp};
@@ -51,7 +52,7 @@ use crate::recorder::ring::{Change, Kept};
 use crate::recorder::{ObjectEvent, Ring, words};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
-use crate::status::snapshot::EvictionView;
+use crate::status::snapshot::{EvictionView, StatusFile};
 use crate::status::task::Task;
 
 use aliases::Names;
@@ -191,6 +192,26 @@ pub struct InUse {
     pub containers: Set<String>,
 }
 
+/// What an earlier daemon wrote to the status file about what it had not finished.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// Evictions, by pod.
+    pub evictions: Table<String, EvictionView>,
+    /// The containers that were being stopped.
+    pub stopping: Set<String>,
+    /// Its pods, by UID.
+    pub specs: Table<String, PodSpec>,
+}
+
+impl Earlier {
+    /// What this file tells of it.
+    #[must_use]
+    pub fn of(file: StatusFile) -> Earlier {
+        let specs = file.pods.into_iter().filter_map(|pod| pod.metadata.uid.zip(pod.spec));
+        Earlier { specs: specs.collect(), evictions: file.evictions, stopping: file.docker.stopping }
+    }
+}
+
 /// The loop's state. See the module.
 #[derive(Debug)]
 pub struct Turn {
@@ -314,15 +335,12 @@ impl Turn {
         self.ring.restore(kept);
     }
 
-    /// Takes over what an earlier daemon wrote to the status file about what it had not finished: evictions of pods, and the
-    /// containers that were being stopped; and those that it had signalled.
-    pub fn restore_unfinished(
-        &mut self,
-        earlier: (Table<String, EvictionView>, Set<String>),
-        signalled: Set<String>,
-    ) {
-        (self.node.evicted_earlier, self.node.stopped_earlier) = earlier;
+    /// Takes over what an earlier daemon had not finished. `signalled`: the containers that it had signalled.
+    pub fn restore_unfinished(&mut self, earlier: Earlier, signalled: Set<String>) {
+        self.node.evicted_earlier = earlier.evictions;
+        self.node.stopped_earlier = earlier.stopping;
         self.node.stopped_earlier.extend(signalled);
+        self.node.specs_earlier = earlier.specs;
     }
 
     /// All kept events, and how they changed; `None` when they have not changed since the last call.

@@ -1,5 +1,9 @@
 //! The node: pressures, conditions in the kubelet's words (`pkg/kubelet/nodestatus/setters.go`), and events.
 
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodSpec;
+
 use super::Turn;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::{Set, Table};
@@ -7,6 +11,7 @@ use crate::base::{order, quantity};
 use crate::eviction::News;
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::allocatable::Allocatable;
+use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, Words, words};
 use crate::status::snapshot::{ConditionView, EvictionView, NodeView};
 
@@ -31,6 +36,10 @@ pub(super) struct NodeState {
     pub(super) evicted_earlier: Table<String, EvictionView>,
     /// Containers that an earlier daemon has killed, as long as Docker may have them.
     pub(super) stopped_earlier: Set<String>,
+    /// The pods of an earlier daemon by UID, until Docker is listed.
+    pub(super) specs_earlier: Table<String, PodSpec>,
+    /// Those of them that run, and that no source told then.
+    pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
 }
 
 impl NodeState {

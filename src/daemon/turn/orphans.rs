@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::docker::Known;
 use super::entry::{Blocked, Entry};
-use super::{Effect, InUse, Turn};
+use super::{Effect, InUse, Turn, unmanaged};
 use crate::base::order;
 use crate::base::table::Set;
 use crate::machine::{StopOrder, Wish};
@@ -170,6 +170,51 @@ impl Turn {
     fn is_wrong(&self, path: &str) -> bool {
         let mut problems = self.sources.values().flat_map(|s| &s.problems);
         problems.any(|p| p.path == path && p.severity == Severity::Error)
+    }
+
+    /// Learns from the first list which pods of an earlier daemon run that no source has told yet, or tells no more.
+    /// Of those that it has not written down only the containers are known, and not what they request.
+    pub(super) fn know_earlier(&mut self) {
+        let mut specs = std::mem::take(&mut self.node.specs_earlier);
+        let unclaimed = self.docker.found.iter().filter_map(|(key, all)| {
+            let newest = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt)?;
+            let is_other = self.merge.get(key).is_none_or(|pod| pod.uid != newest.uid);
+            is_other.then(|| {
+                let spec = specs.remove(&newest.uid).unwrap_or_default();
+                (key.clone(), Arc::new(unmanaged::pod(key, newest, spec)))
+            })
+        });
+        self.node.earlier = unclaimed.collect();
+    }
+
+    /// Forgets those that run no more. Returns true if there were any.
+    pub(super) fn forget_earlier(&mut self) -> bool {
+        let mut earlier = std::mem::take(&mut self.node.earlier);
+        let before = earlier.len();
+        earlier.retain(|key, pod| self.runs(key, &pod.uid));
+        self.node.earlier = earlier;
+        self.node.earlier.len() < before
+    }
+
+    /// The pods of an earlier daemon that still hold ports and resources, though no source tells them: the kubelet forgets
+    /// them. `staying`: also those that nobody has told to stop, and nobody may.
+    pub(super) fn earlier(&self, staying: bool) -> impl Iterator<Item = (&PodKey, &Arc<DesiredPod>)> {
+        self.node.earlier.iter().filter(move |(key, pod)| {
+            let entry = self.entries.get(key);
+            // What replaces it adds no load.
+            if entry.is_some_and(|entry| entry.active().next().is_some()) {
+                return false;
+            }
+            match entry.and_then(|entry| entry.worker.as_ref()) {
+                Some(worker) => !worker.terminated,
+                None if !self.runs(key, &pod.uid) => false,
+                None => staying || self.docker.found.get(key).is_some_and(|all| self.is_stopped_next(all)),
+            }
+        })
+    }
+
+    fn is_stopped_next(&self, all: &[Owned]) -> bool {
+        matches!(self.verdict(all), Verdict::Stop)
     }
 
     pub(super) fn verdict(&self, all: &[Owned]) -> Verdict {

@@ -190,8 +190,9 @@ impl Turn {
     /// The reason why a pod waits, for its status.
     fn awaited_for(&self, pod: &DesiredPod) -> String {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
-        let leaving = others.filter(|(_, entry)| entry.leaving().is_some()).map(|(key, _)| key.to_string());
-        let leaving: Vec<String> = leaving.collect();
+        let leaving = others.filter(|(_, entry)| entry.leaving().is_some()).map(|(key, _)| key);
+        let earlier = self.earlier(false).map(|(key, _)| key).filter(|key| **key != pod.key);
+        let leaving: Vec<String> = leaving.chain(earlier).map(PodKey::to_string).collect();
         let named = leaving.iter().take(limits::ROOM_NAMES).cloned().collect::<Vec<_>>().join(", ");
         let more = if leaving.len() > limits::ROOM_NAMES { " and others" } else { "" };
         format!("Waits for the end of {}: {named}{more}.", many(leaving.len(), "pod"))

@@ -70,28 +70,7 @@ impl Turn {
         let of_pod = all.iter().filter(|c| c.uid == newest.uid);
         status.start_time = first_seen(of_pod).map(seconds);
         status.container_statuses = Some(regular);
-        let source = newest.manifest.source.unwrap_or(Source::File);
-        let metadata = ObjectMeta {
-            name: Some(key.name.clone()),
-            namespace: Some(key.namespace.clone()),
-            uid: Some(newest.uid.clone()),
-            annotations: newest.manifest.source.map(|s| [(CONFIG_SOURCE.to_owned(), s.to_string())].into()),
-            ..ObjectMeta::default()
-        };
-        let pod = DesiredPod {
-            key: key.clone(),
-            uid: newest.uid.clone(),
-            source,
-            origin: Origin { path: newest.manifest.origin.clone().unwrap_or_default(), document: 0 },
-            metadata,
-            spec: Arc::new(spec),
-            status: PodStatus::default(),
-            written: None,
-            shape: None,
-            withheld: Set::new(),
-            ceiling: 0,
-            weight: 0,
-        };
+        let pod = pod(key, newest, spec);
         let is_kept = self.entries.get(key).is_some_and(|entry| entry.can_hurry(&pod.uid, now));
         Some(PodView { leaving, is_kept, is_told: false, ..PodView::shown(Arc::new(pod), Arc::new(status)) })
     }
@@ -101,6 +80,32 @@ impl Turn {
         let mut problems = self.sources.values().flat_map(|s| s.problems.iter().chain(s.reading.problems()));
         let wrong = problems.find(|p| p.path == path && p.severity == Severity::Error);
         wrong.map(|p| p.message.as_str())
+    }
+}
+
+/// A pod of which only its containers are known; `newest` is one of them.
+pub(super) fn pod(key: &PodKey, newest: &Owned, spec: PodSpec) -> DesiredPod {
+    let source = newest.manifest.source.unwrap_or(Source::File);
+    let metadata = ObjectMeta {
+        name: Some(key.name.clone()),
+        namespace: Some(key.namespace.clone()),
+        uid: Some(newest.uid.clone()),
+        annotations: newest.manifest.source.map(|s| [(CONFIG_SOURCE.to_owned(), s.to_string())].into()),
+        ..ObjectMeta::default()
+    };
+    DesiredPod {
+        key: key.clone(),
+        uid: newest.uid.clone(),
+        source,
+        origin: Origin { path: newest.manifest.origin.clone().unwrap_or_default(), document: 0 },
+        metadata,
+        spec: Arc::new(spec),
+        status: PodStatus::default(),
+        written: None,
+        shape: None,
+        withheld: Set::new(),
+        ceiling: 0,
+        weight: 0,
     }
 }
 

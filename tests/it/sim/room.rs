@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use podkeeper::testing::base::clock::Mono;
+use podkeeper::testing::daemon::turn::Earlier;
 use podkeeper::testing::runtime::fake::FaultPlan;
 
 use super::world::{NODE, World};
@@ -73,7 +74,12 @@ impl World {
         self.kill_daemon();
         self.start_daemon();
         if !is_lost {
-            let earlier = (before.evictions, before.docker.stopping);
+            let specs = before.pods.into_iter().map(|view| (view.pod.uid.clone(), (*view.pod.spec).clone()));
+            let earlier = Earlier {
+                specs: specs.collect(),
+                evictions: before.evictions,
+                stopping: before.docker.stopping,
+            };
             self.daemon.as_mut().unwrap().turn.restore_unfinished(earlier, Default::default());
         }
     }

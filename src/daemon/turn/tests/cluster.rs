@@ -10,7 +10,7 @@ use super::rig::{Rig, acts, config_with, container, pod, pod_of};
 use crate::base::clock::Timestamp;
 use crate::base::table::Set;
 use crate::daemon::config::ApiSource;
-use crate::daemon::turn::Event;
+use crate::daemon::turn::{Earlier, Event};
 use crate::machine::Report;
 use crate::pod::placement::NodeAtServer;
 use crate::pod::{DesiredPod, Source};
@@ -105,7 +105,7 @@ fn a_deletion_that_was_told_before_docker_is_listed_keeps_its_grace_period() {
     });
     let told_after = |list: &str, stopping: Set<String>| {
         let mut rig = rig();
-        rig.turn.restore_unfinished(Default::default(), stopping);
+        rig.turn.restore_unfinished(Earlier::default(), stopping);
         for pods in [&[Arc::clone(&deleted)][..], &[]] {
             assert_eq!(set(&mut rig, pods, None), [""; 0]);
         }

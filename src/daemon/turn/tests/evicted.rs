@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::rig::{Rig, acts, key, pod, pod_of};
 use crate::base::limits;
 use crate::base::table::Set;
-use crate::daemon::turn::Event;
 use crate::daemon::turn::admission::{Chosen, Room, admit};
+use crate::daemon::turn::{Earlier, Event};
 use crate::eviction::{Eviction, News};
 use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::DesiredPod;
@@ -172,7 +172,7 @@ fn an_evicted_pod_waits_on_under_the_next_daemon() {
     next.now = rig.now.after(Duration::from_secs(60));
     let mut earlier = earlier;
     earlier.insert("default/c".to_owned(), earlier["default/a"].clone());
-    next.turn.restore_unfinished((earlier, Set::new()), Set::new());
+    next.turn.restore_unfinished(Earlier { evictions: earlier, ..Earlier::default() }, Set::new());
     next.want(&[pod("a"), pod("b"), pod("c")]);
     let acts_of = acts(next.list(&["b/b-1/POD running", "b/b-1/app running"]));
     assert!(!acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
@@ -200,7 +200,7 @@ fn what_was_evicted_waits_also_after_two_daemons() {
 
     let mut third = Rig::new();
     third.now = second.now.after(limits::EVICTED_MIN);
-    third.turn.restore_unfinished((kept.clone(), Set::new()), Set::new());
+    third.turn.restore_unfinished(Earlier { evictions: kept.clone(), ..Earlier::default() }, Set::new());
     third.handle(short_of(&[Pressure::Memory]));
     third.want(&[pod("a")]);
     third.list(&[]);
@@ -211,7 +211,7 @@ fn what_was_evicted_waits_also_after_two_daemons() {
 
     let mut late = Rig::new();
     late.now = rig.now.after(limits::EVICTED_MIN + limits::EVICTED_MAX);
-    late.turn.restore_unfinished((kept, Set::new()), Set::new());
+    late.turn.restore_unfinished(Earlier { evictions: kept, ..Earlier::default() }, Set::new());
     assert!(late.snapshot().evictions.is_empty(), "the next one would not count with it");
 }
 
@@ -224,7 +224,7 @@ fn an_eviction_in_the_far_future_ends_all_the_same() {
     let view = earlier.get_mut("default/a").unwrap();
     view.until = view.until.checked_add(Duration::from_secs(1 << 30)).unwrap();
     let mut next = Rig::new();
-    next.turn.restore_unfinished((earlier, Set::new()), Set::new());
+    next.turn.restore_unfinished(Earlier { evictions: earlier, ..Earlier::default() }, Set::new());
     next.want(&[pod("a")]);
     next.list(&[]);
     assert_eq!(next.shown(), "a Failed Evicted");

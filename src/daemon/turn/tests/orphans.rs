@@ -1,7 +1,13 @@
 //! Podkeeper's containers that no manifest names.
 
-use super::rig::{Rig, acts, config_with, container, pod, with_port};
+use std::sync::Arc;
+
+use super::preempted::{critical, node, of_source, one_behind, plain};
+use super::rig::{Rig, acts, config, config_with, container, pod, with_port};
+use crate::daemon::config::Config;
 use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::node::Node;
+use crate::pod::{DesiredPod, Source};
 use crate::runtime::labels;
 
 const WEB: &str = "web/web-1/app running";
@@ -249,4 +255,48 @@ fn an_orphan_of_which_an_added_container_runs_has_not_ended() {
         rig.want(&[]);
         assert_eq!(rig.shown(), shown, "{kind} {state}");
     }
+}
+
+/// Regression: the room of a pod that was being stopped was given to others when podkeeper was restarted.
+#[test]
+fn a_pod_that_is_stopped_has_its_room_until_it_is_dead_also_for_the_next_daemon() {
+    const RUNS: [&str; 2] = ["a/a-1/POD running", "a/a-1/app running"];
+    let few = |config: Config| {
+        let one = Node { max_pods: 1, ..(*node().node).clone() };
+        Config { node: Arc::new(one), ..config }
+    };
+    let check = |what: &str,
+                 config: &dyn Fn() -> Config,
+                 next_pod: Arc<DesiredPod>,
+                 is_written: bool,
+                 waits: &str| {
+        let mut rig = Rig::listed_with(config());
+        let old = plain("a", 700);
+        rig.want(std::slice::from_ref(&old));
+        rig.status(&old, "Running", false);
+        rig.want(&[]);
+        rig.status(&old, "Running", true);
+        let mut next = Rig::with(config());
+        if is_written {
+            next.goes_on_from(&rig.snapshot());
+        }
+        next.want(std::slice::from_ref(&next_pod));
+        assert_eq!(acts(next.list(&RUNS)), ["spawn a", "stop a: no manifest names it"], "{what}");
+        assert!(next.shown().contains(waits), "{what}: {}", next.shown());
+        let told = acts(next.gone("a"));
+        assert!(told.contains(&"run b/b-1".to_owned()), "{what}: {told:?}");
+    };
+    check("cpu", &node, plain("b", 700), true, "b Failed OutOfcpu");
+    check("the number of pods", &|| few(node()), plain("b", 0), false, "b Failed OutOfpods");
+    check("a critical pod", &node, critical("b", 700), true, "b Pending WaitingForRoom");
+    // One that would fit beside it does not wait.
+    let mut rig = Rig::with(node());
+    rig.want(&[plain("b", 700)]);
+    assert!(acts(rig.list(&RUNS)).contains(&"run b/b-1".to_owned()));
+    // Its source is silent, and it ends by itself.
+    let mut rig = Rig::with(few(Config { policy: config().policy, ..one_behind() }));
+    of_source(&mut rig, Source::File, &[&plain("b", 0)]);
+    rig.list(&RUNS.map(|container| format!("{container} of http")).each_ref().map(String::as_str));
+    assert!(rig.shown().contains("b Failed OutOfpods"), "{}", rig.shown());
+    assert!(acts(rig.list(&["a/a-1/app exited of http"])).contains(&"run b/b-1".to_owned()));
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
 
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::{Set, Table};
 use crate::daemon::config::{Config, Sources};
-use crate::daemon::turn::{Effect, Event, InUse, RuntimeEvent, Turn};
+use crate::daemon::turn::{Earlier, Effect, Event, InUse, RuntimeEvent, Turn};
 use crate::machine::{FirstList, Report, StopOrder, Wish};
 use crate::plan::testing;
 use crate::pod::problem::{Problem, Severity};
@@ -261,7 +261,13 @@ impl Rig {
 
     /// Takes over what an earlier daemon had written.
     pub(super) fn goes_on_from(&mut self, before: &Snapshot) {
-        self.turn.restore_unfinished((before.evictions.clone(), before.docker.stopping.clone()), Set::new());
+        let specs = before.pods.iter().map(|view| (view.pod.uid.clone(), PodSpec::clone(&view.pod.spec)));
+        let earlier = Earlier {
+            evictions: before.evictions.clone(),
+            stopping: before.docker.stopping.clone(),
+            specs: specs.collect(),
+        };
+        self.turn.restore_unfinished(earlier, Set::new());
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
