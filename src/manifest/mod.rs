@@ -405,7 +405,7 @@ fn pod(origin: Origin, context: &Context<'_>, rules: Rules, report: &mut Report<
     let (status, static_pod::Hashes { written, shape }) =
         static_pod::apply(&mut metadata, &mut spec, context, report);
     validate::pod(&metadata, &spec, report);
-    references::check(&spec, report);
+    references::check(&spec, context.source, report);
     support::check(report);
     if !fits {
         return None;

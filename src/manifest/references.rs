@@ -7,33 +7,36 @@ use k8s_openapi::api::core::v1::PodSpec;
 
 use super::path::{Path, Report};
 use super::tree::Node;
+use crate::pod::Source;
 
 /// Reports each forbidden reference at its field.
-pub(crate) fn check(spec: &PodSpec, report: &mut Report<'_>) {
+pub(crate) fn check(spec: &PodSpec, source: Source, report: &mut Report<'_>) {
+    // Who writes a pod with kubectl does not take it for a static one.
+    let whose = if source == Source::Api { "pods of a node without a cluster" } else { "static pods" };
     let root = Path::ROOT;
     let path = root.field("spec");
     for (name, field) in
         [("serviceAccountName", &spec.service_account_name), ("serviceAccount", &spec.service_account)]
     {
         if field.as_deref().is_some_and(|name| !name.is_empty()) {
-            refuse(&path.field(name), "serviceaccounts", report);
+            refuse(&path.field(name), whose, "serviceaccounts", report);
         }
     }
     if spec.resource_claims.as_deref().is_some_and(|list| !list.is_empty()) {
-        refuse(&path.field("resourceClaims"), "resourceclaims", report);
+        refuse(&path.field("resourceClaims"), whose, "resourceclaims", report);
     }
     let path = path.field("volumes");
     let volumes = report.written(&path).map(Node::items).unwrap_or_default();
     for (i, each) in volumes.iter().enumerate() {
-        volume(each, &path.index(i), report);
+        volume(each, &path.index(i), whose, report);
     }
 }
 
-fn refuse(path: &Path<'_>, what: &str, report: &mut Report<'_>) {
-    report.error(path, format!("static pods may not reference {what}"));
+fn refuse(path: &Path<'_>, whose: &str, what: &str, report: &mut Report<'_>) {
+    report.error(path, format!("{whose} may not reference {what}"));
 }
 
-fn volume(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
+fn volume(volume: &Node, path: &Path<'_>, whose: &str, report: &mut Report<'_>) {
     for source in volume.entries().iter().filter(|e| !e.value.is_null()) {
         let at = path.field(&source.key);
         let what = match source.key.as_str() {
@@ -42,7 +45,7 @@ fn volume(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
             "csi" => "csidrivers (via CSI volumes)",
             "ephemeral" => "persistentvolumeclaims (via ephemeral volumes)",
             "projected" => {
-                projected(&source.value, &at, report);
+                projected(&source.value, &at, whose, report);
                 continue;
             }
             // In-line network volumes are allowed, their credentials are not.
@@ -50,16 +53,16 @@ fn volume(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
                 if let Some(key) =
                     ["secretRef", "secretName"].into_iter().find(|k| source.value.get(k).is_some())
                 {
-                    refuse(&at.field(key), "secrets", report);
+                    refuse(&at.field(key), whose, "secrets", report);
                 }
                 continue;
             }
         };
-        refuse(&at, what, report);
+        refuse(&at, whose, what, report);
     }
 }
 
-fn projected(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
+fn projected(volume: &Node, path: &Path<'_>, whose: &str, report: &mut Report<'_>) {
     let path = path.field("sources");
     let sources = volume.get("sources").map(Node::items).unwrap_or_default();
     for (i, source) in sources.iter().enumerate() {
@@ -70,7 +73,7 @@ fn projected(volume: &Node, path: &Path<'_>, report: &mut Report<'_>) {
                 "podCertificate" => "podcertificates",
                 _ => continue,
             };
-            refuse(&path.index(i).field(&entry.key), what, report);
+            refuse(&path.index(i).field(&entry.key), whose, what, report);
         }
     }
 }

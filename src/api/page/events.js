@@ -31,7 +31,7 @@ function takeEvent(view) {
   event.element.dataset.type = view.type;
   since(event.time, view.last);
   put(event.reason, view.reason + (view.count > 1 ? ` ×${view.count}` : ''));
-  put(event.of, `${view.name} `);
+  put(event.of, `${view.ns ? `${view.ns}/` : ''}${view.name} `);
   put(event.words, view.text);
   event.element.hidden = $('only-warnings').checked && view.type !== 'Warning';
   // The newest stands on top.

@@ -7,11 +7,13 @@ use serde_json::{Map, Value};
 
 use super::managed;
 use crate::api::failure::Failure;
+use crate::api::holdings::problems;
 use crate::api::kinds::{Kind, Resource};
 use crate::api::value::{is_deeper, part, place};
 use crate::base::json;
 use crate::base::limits;
-use crate::manifest::base64;
+use crate::manifest::{self, Context, base64};
+use crate::pod::Source;
 
 /// The treatment of fields that the API does not have: `fieldValidation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +84,10 @@ pub fn typed(kind: &Kind, object: &Value) -> Result<(Value, Vec<String>), Failur
     let Value::Object(fields) = object else { return Err(wrong(&"it is no object")) };
     let mut typed = Map::new();
     if kind.resource == Resource::Pods {
-        let pod = json::read::<Pod>(object).map_err(|error| wrong(&error))?;
+        let pod = json::read::<Pod>(object).map_err(|error| match misfit(object) {
+            Some(field) => wrong(&field),
+            None => wrong(&error),
+        })?;
         if let Ok(Value::Object(all)) = serde_json::to_value(&pod) {
             typed = all;
         }
@@ -104,6 +109,15 @@ pub fn typed(kind: &Kind, object: &Value) -> Result<(Value, Vec<String>), Failur
     let (typed, mut unknown) = (Value::Object(typed), Vec::new());
     compare(object, &typed, "", &mut unknown);
     Ok((typed, unknown))
+}
+
+/// What is wrong with a pod that has a value of the wrong type, by field, which serde does not tell.
+fn misfit(pod: &Value) -> Option<String> {
+    let context = Context { node_name: "node", source: Source::Api, path: "object" };
+    let decoded = manifest::decode(pod.to_string().as_bytes(), &context);
+    let errors: Vec<String> =
+        problems(&decoded).0.iter().map(|(field, why)| format!("{field}: {why}")).collect();
+    (!errors.is_empty()).then(|| errors.join(", "))
 }
 
 /// Checks the types of a Secret's fields that are converted before the manifest's rules see them.
@@ -331,6 +345,19 @@ mod tests {
             ["unknown field \"spec.foo\""]
         );
         assert!(super::typed(kind, &json!({"spec": {"containers": 1}})).is_err());
+    }
+
+    /// Regression: serde's words alone named no field.
+    #[test]
+    fn values_of_the_wrong_type_are_told_with_their_fields() {
+        let env = json!([{"name": "A", "value": 1}]);
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {"hostNetwork": "yes", "containers": [{"name": "a", "image": "i", "env": env}]}});
+        let told = typed(of(Resource::Pods).unwrap(), &pod).unwrap_err().message;
+        let expected = "Pod in version \"v1\" cannot be handled as a Pod: \
+            spec.containers[0].env[0].value: must be a string, not the number 1; write it in quotes, \
+            spec.hostNetwork: must be a boolean (true or false), not the string \"yes\"";
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod waiting;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::Pod;
 use versioned::Versioned;
 
 use crate::base::clock::{Mono, Now, Timestamp};
@@ -199,16 +199,15 @@ pub struct Earlier {
     pub evictions: Table<String, EvictionView>,
     /// The containers that were being stopped.
     pub stopping: Set<String>,
-    /// Its pods, by UID.
-    pub specs: Table<String, PodSpec>,
+    /// Its pods.
+    pub pods: Vec<Pod>,
 }
 
 impl Earlier {
     /// What this file tells of it.
     #[must_use]
     pub fn of(file: StatusFile) -> Earlier {
-        let specs = file.pods.into_iter().filter_map(|pod| pod.metadata.uid.zip(pod.spec));
-        Earlier { specs: specs.collect(), evictions: file.evictions, stopping: file.docker.stopping }
+        Earlier { pods: file.pods, evictions: file.evictions, stopping: file.docker.stopping }
     }
 }
 
@@ -340,7 +339,7 @@ impl Turn {
         self.node.evicted_earlier = earlier.evictions;
         self.node.stopped_earlier = earlier.stopping;
         self.node.stopped_earlier.extend(signalled);
-        self.node.specs_earlier = earlier.specs;
+        self.node.pods_earlier = earlier.pods;
     }
 
     /// All kept events, and how they changed; `None` when they have not changed since the last call.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::Pod;
 
 use super::Turn;
 use crate::base::clock::{Mono, Now, Timestamp};
@@ -36,8 +36,8 @@ pub(super) struct NodeState {
     pub(super) evicted_earlier: Table<String, EvictionView>,
     /// Containers that an earlier daemon has killed, as long as Docker may have them.
     pub(super) stopped_earlier: Set<String>,
-    /// The pods of an earlier daemon by UID, until Docker is listed.
-    pub(super) specs_earlier: Table<String, PodSpec>,
+    /// The pods of an earlier daemon, until Docker is listed.
+    pub(super) pods_earlier: Vec<Pod>,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
 }

@@ -175,12 +175,13 @@ impl Turn {
     /// Learns from the first list which pods of an earlier daemon run that no source has told yet, or tells no more.
     /// Of those that it has not written down only the containers are known, and not what they request.
     pub(super) fn know_earlier(&mut self) {
-        let mut specs = std::mem::take(&mut self.node.specs_earlier);
+        let mut written = std::mem::take(&mut self.node.pods_earlier);
         let unclaimed = self.docker.found.iter().filter_map(|(key, all)| {
             let newest = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt)?;
             let is_other = self.merge.get(key).is_none_or(|pod| pod.uid != newest.uid);
             is_other.then(|| {
-                let spec = specs.remove(&newest.uid).unwrap_or_default();
+                let known = written.iter_mut().find(|pod| pod.metadata.uid.as_ref() == Some(&newest.uid));
+                let spec = known.and_then(|pod| pod.spec.take()).unwrap_or_default();
                 (key.clone(), Arc::new(unmanaged::pod(key, newest, spec)))
             })
         });

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use podkeeper::testing::base::clock::Mono;
 use podkeeper::testing::daemon::turn::Earlier;
 use podkeeper::testing::runtime::fake::FaultPlan;
+use podkeeper::testing::status::snapshot::PodView;
 
 use super::world::{NODE, World};
 use super::{run, seconds, seeds};
@@ -74,9 +76,13 @@ impl World {
         self.kill_daemon();
         self.start_daemon();
         if !is_lost {
-            let specs = before.pods.into_iter().map(|view| (view.pod.uid.clone(), (*view.pod.spec).clone()));
+            let written = |view: PodView| Pod {
+                metadata: view.pod.metadata.clone(),
+                spec: Some((*view.pod.spec).clone()),
+                status: None,
+            };
             let earlier = Earlier {
-                specs: specs.collect(),
+                pods: before.pods.into_iter().map(written).collect(),
                 evictions: before.evictions,
                 stopping: before.docker.stopping,
             };

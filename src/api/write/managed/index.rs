@@ -1,17 +1,17 @@
 //! Objects by the paths of their fields, to look up or remove many of them without searching lists for each. Pure.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::element;
 use super::set::Set;
 use crate::api::write::patch::strategic::{List, list_of};
+use crate::base::order;
 
 /// A value, and the values in it, by names in the form of `fieldsV1`.
 pub struct Tree<'v> {
     value: &'v Value,
-    below: BTreeMap<String, Tree<'v>>,
+    /// In the order of their names, each once.
+    below: Vec<(String, Tree<'v>)>,
 }
 
 impl<'v> Tree<'v> {
@@ -23,26 +23,28 @@ impl<'v> Tree<'v> {
 
     /// `path` has the names of the fields above.
     fn of(kind: &str, value: &'v Value, path: &mut Vec<&'v str>) -> Tree<'v> {
-        let mut below = BTreeMap::new();
+        let mut below = Vec::new();
         match value {
             Value::Object(map) => {
                 for (key, inner) in map {
                     path.push(key);
-                    below.insert(format!("f:{key}"), Tree::of(kind, inner, path));
+                    below.push((format!("f:{key}"), Tree::of(kind, inner, path)));
                     path.pop();
                 }
             }
             Value::Array(items) => {
                 let list = list_of(kind, path);
                 for item in items.iter().filter(|_| list != List::Atomic) {
-                    // The first one of two with the same name counts.
                     if let Some(element) = element(item, list) {
-                        below.entry(element).or_insert_with(|| Tree::of(kind, item, path));
+                        below.push((element, Tree::of(kind, item, path)));
                     }
                 }
             }
             _ => {}
         }
+        order::sort_by(&mut below, |a, b| a.0.cmp(&b.0));
+        // The first one of two with the same name counts.
+        below.dedup_by(|later, first| later.0 == first.0);
         Tree { value, below }
     }
 
@@ -51,7 +53,8 @@ impl<'v> Tree<'v> {
     pub fn at(&self, path: &[String]) -> Option<&'v Value> {
         let mut found = self;
         for part in path {
-            found = found.below.get(part)?;
+            let at = found.below.binary_search_by(|(name, _)| name.cmp(part)).ok()?;
+            found = &found.below.get(at)?.1;
         }
         Some(found.value)
     }

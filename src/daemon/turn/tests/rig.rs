@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::{Set, Table};
@@ -16,7 +17,7 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{Policies, SourcePolicy};
 use crate::runtime::{ContainerSummary, DockerState, labels};
 use crate::source::{FromSource, PodSet, SourceUpdate};
-use crate::status::snapshot::Snapshot;
+use crate::status::snapshot::{PodView, Snapshot};
 
 pub(super) const ROOT: &str = "/var/lib/podkeeper";
 
@@ -261,11 +262,15 @@ impl Rig {
 
     /// Takes over what an earlier daemon had written.
     pub(super) fn goes_on_from(&mut self, before: &Snapshot) {
-        let specs = before.pods.iter().map(|view| (view.pod.uid.clone(), PodSpec::clone(&view.pod.spec)));
+        let written = |view: &PodView| Pod {
+            metadata: ObjectMeta { uid: Some(view.pod.uid.clone()), ..view.pod.metadata.clone() },
+            spec: Some((*view.pod.spec).clone()),
+            status: None,
+        };
         let earlier = Earlier {
             evictions: before.evictions.clone(),
             stopping: before.docker.stopping.clone(),
-            specs: specs.collect(),
+            pods: before.pods.iter().map(written).collect(),
         };
         self.turn.restore_unfinished(earlier, Set::new());
     }
