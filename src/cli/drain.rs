@@ -153,7 +153,12 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
             }
             say(&format!("warning: {state}"));
         }
-        if !locks::is_alive(&options.directories.root) {
+        if drain::read(&places(options)).is_none() {
+            return Err("the node was resumed meanwhile: its pods start again".to_owned());
+        }
+        let root_dir = &options.directories.root;
+        let is_another = |holder: u32| holder.cast_signed() != pid.as_raw_nonzero().get();
+        if !locks::is_alive(root_dir) || locks::holder(root_dir).is_some_and(is_another) {
             return Err("podkeeper ended meanwhile; the next one goes on".to_owned());
         }
         sleep(limits::DRAIN_LOOK);

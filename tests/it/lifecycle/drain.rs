@@ -1,6 +1,6 @@
 //! `podkeeper drain` and `resume` on the real Docker.
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use rustix::process::Signal;
 
@@ -77,6 +77,37 @@ fn a_drain_that_takes_too_long_ends_with_5_and_can_be_hurried() {
     let (code, said, error) = podkeeper(&node, &["drain", "--grace", "2"]);
     assert_eq!(code, Some(0), "{said}{error}");
     assert!(nothing_runs(&node));
+}
+
+/// Regression: it waited for its whole timeout, and said that the pods were being stopped.
+#[test]
+fn a_drain_whose_end_cannot_come_any_more_ends() {
+    let node = Node::start();
+    node.write("stubborn.yaml", Pod::new("stubborn").script(IGNORES_TERM).grace(8).text());
+    node.wait_until("it is deaf by now", || {
+        node.podkeeper(&["logs", "stubborn"]).stdout.starts_with(b"started")
+    });
+    let ends_after = |happens: &dyn Fn()| {
+        let root = node.root();
+        let arguments = ["drain", "--timeout", "10m", "--root-dir", root.to_str().unwrap()];
+        let drain = node.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        node.wait_until("the drain has begun", || node.status().is_some_and(|status| status.drain.is_some()));
+        happens();
+        let Output { status, stderr, .. } = drain.wait_with_output().unwrap();
+        (status.code(), String::from_utf8(stderr).unwrap())
+    };
+    let resumed = ends_after(&|| _ = podkeeper(&node, &["resume"]));
+    assert_eq!(
+        resumed,
+        (Some(1), "error: the node was resumed meanwhile: its pods start again\n".to_owned())
+    );
+    node.wait_running("stubborn", "app");
+    let restarted = ends_after(&|| {
+        node.kill9();
+        node.launch();
+    });
+    assert_eq!(restarted, (Some(1), "error: podkeeper ended meanwhile; the next one goes on\n".to_owned()));
+    node.wait_until("the next one goes on", || nothing_runs(&node));
 }
 
 #[test]
