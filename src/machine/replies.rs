@@ -183,9 +183,11 @@ impl Machine {
     fn undo(&mut self, job: &Job, sent: bool, now: &Now) {
         match job {
             Job::Kill { id } => {
-                if let Some(stop) = self.containers.record_mut(id).and_then(|record| record.run.stop.as_mut())
-                {
-                    stop.missed(sent, now);
+                let Some(record) = self.containers.record_mut(id) else { return };
+                let Some(stop) = &mut record.run.stop else { return };
+                stop.missed(sent, now);
+                if !sent && !record.run.is_signalled {
+                    self.out.push(Output::Signalled(id.clone(), false));
                 }
             }
             Job::Inspect { id, needed } => self.ask_again(id, *needed),

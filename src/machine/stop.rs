@@ -112,6 +112,15 @@ impl Stop {
         }
     }
 
+    /// Whether Docker has confirmed no signal yet; `asked`: one is under way.
+    fn is_untold(&self, asked: bool) -> bool {
+        match self.signalled {
+            Signalled::Not => self.may_wait(),
+            Signalled::Asked(_) => asked,
+            Signalled::Killed(_) | Signalled::NotKilled => false,
+        }
+    }
+
     /// Whether the grace still begins anew when the stop signal is sent again.
     fn may_wait(&self) -> bool {
         self.missed < limits::STOP_SIGNALS_MISSED
@@ -165,10 +174,15 @@ impl Machine {
         let waits = waits.filter(|c| c.state.is_running() && !c.is_sandbox() && !ids.contains(&c.id));
         let spent = |c: &Owned| began.after(Duration::from_secs(u64::from(seconds_of(c, grace, spec))));
         let waits: Vec<(Mono, String)> = waits.map(|c| (spent(c), c.id.clone())).collect();
+        // Not while one before it could not be told to end.
+        let is_untold = |id: &String| {
+            self.containers.stop_of(id).is_some_and(|stop| stop.is_untold(self.calls.is_changing(id)))
+        };
+        let are_told = !ids.iter().any(is_untold);
         for (until, id) in waits {
             if now.mono < until {
                 self.out.wake_at(until);
-            } else {
+            } else if are_told {
                 ids.push(id);
             }
         }
@@ -310,8 +324,8 @@ impl Machine {
         }
     }
 
-    /// The preStop hook of a container waits for Docker, and has not begun.
-    pub(super) fn hook_waits(&mut self, id: &str, now: Mono) {
+    /// The preStop hook of a container has waited for Docker.
+    pub(super) fn hook_waited(&mut self, id: &str, now: Mono) {
         let Some((container, record)) = self.containers.get_mut(id) else { return };
         match (&mut record.run.stop, &mut self.stopping.since) {
             (Some(stop), _) => self.stopping.put_off(container, stop, now),

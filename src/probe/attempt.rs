@@ -13,7 +13,7 @@ use super::grpc::{self, Health};
 use super::http::{self, Next, Url};
 use super::net::{Net, Progress};
 use super::outcome::Outcome;
-use super::spec::{Action, HookKind, HttpGet};
+use super::spec::{Action, HookKind, HookStep, HttpGet};
 use super::tls::{self, Tls};
 use crate::base::limits;
 use crate::runtime::client::Pending;
@@ -131,9 +131,9 @@ impl Attempt {
         matches!(self.doing, Doing::Doubt(_))
     }
 
-    /// Whether it has found, since the last question, that Docker cannot be reached, and waits for it.
-    pub fn take_waits(&mut self) -> bool {
-        if let Doing::Exec(exec) = &mut self.doing { exec.take_waits() } else { false }
+    /// What has happened to the command of a hook since the last call.
+    pub fn take_news(&mut self) -> Option<HookStep> {
+        if let Doing::Exec(exec) = &mut self.doing { exec.take_news() } else { None }
     }
 
     /// Advances as far as possible without waiting. Returns the outcome if there is one, also at the

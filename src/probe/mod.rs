@@ -31,4 +31,4 @@ mod tests;
 pub mod tls;
 
 pub use prober::Prober;
-pub use spec::{HookKind, HookWish, Kind, Probing, Target, Watch};
+pub use spec::{HookKind, HookStep, HookWish, Kind, Probing, Target, Watch};

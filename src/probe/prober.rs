@@ -17,7 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use self::thread::Body;
 use super::outcome::Outcome;
 use super::schedule::ProbeId;
-use super::spec::{HookKind, Kind, Watch};
+use super::spec::{HookKind, HookStep, Kind, Watch};
 use crate::base::clock::{Mono, System};
 use crate::base::table::Table;
 use crate::base::{self, limits};
@@ -49,12 +49,13 @@ pub enum News {
         reason: &'static str,
         text: String,
     },
-    /// A hook waits for Docker, which cannot be reached: nothing of it was sent.
-    HookWaits {
+    /// The command of a hook went on.
+    HookAt {
         /// Container id.
         id: String,
         /// The kind of hook.
         kind: HookKind,
+        step: HookStep,
     },
     /// A hook ended.
     Hooked {
@@ -79,7 +80,7 @@ impl News {
                 id == of && kind == which
             }
             (News::Hooked { id, kind, .. }, News::Hooked { id: of, kind: which, .. })
-            | (News::HookWaits { id, kind }, News::HookWaits { id: of, kind: which }) => {
+            | (News::HookAt { id, kind, .. }, News::HookAt { id: of, kind: which, .. }) => {
                 id == of && kind == which
             }
             _ => false,

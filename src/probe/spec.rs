@@ -296,6 +296,15 @@ pub enum HookKind {
     PreStop,
 }
 
+/// What has become of the command of a hook so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookStep {
+    /// Docker cannot be reached: nothing of it was sent.
+    Waits,
+    /// Docker says that it has started it.
+    Begun,
+}
+
 /// A hook that must run once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookWish {

@@ -39,6 +39,8 @@ pub struct Execution {
     limit: usize,
     /// How long each call to Docker may take.
     patience: Duration,
+    /// Its end is found out also when its streams break off.
+    lasting: bool,
     started: Option<Instant>,
     /// There may be more to read at once.
     more: bool,
@@ -72,6 +74,13 @@ enum Step {
     Over,
 }
 
+impl Step {
+    fn pause(id: String, time: Duration, until: Instant) -> Step {
+        let now = Instant::now();
+        Step::Pause { id, at: now.checked_add(time).unwrap_or(now), until }
+    }
+}
+
 impl Execution {
     /// Begins to run `command` in a container; `limit` bytes of each stream are kept. Each call to Docker may
     /// take `patience`.
@@ -96,11 +105,19 @@ impl Execution {
             step: Step::Create(pending.within(patience)),
             limit,
             patience,
+            lasting: false,
             started: None,
             more: false,
             stdout: Vec::new(),
             stderr: Vec::new(),
         }
+    }
+
+    /// Once it has started, the end of the command is waited for, whatever becomes of Docker meanwhile: it is not run twice.
+    #[must_use]
+    pub fn lasting(mut self) -> Execution {
+        self.lasting = true;
+        self
     }
 
     /// Whether the command was started, as far as is known, and has not ended.
@@ -169,7 +186,8 @@ impl Execution {
                 }
             },
             Step::Stream { id, mut output } => {
-                if self.read(&mut output)? {
+                let is_open = self.read(&mut output);
+                if is_open.or_else(|error| if self.lasting { Ok(false) } else { Err(error) })? {
                     return Ok(Next::Wait(Step::Stream { id, output }));
                 }
                 let now = Instant::now();
@@ -178,18 +196,20 @@ impl Execution {
             }
             Step::Ask { id, mut pending, until } => match pending.advance() {
                 None => Ok(Next::Wait(Step::Ask { id, pending, until })),
+                Some(Err(DockerError::Unreachable(_) | DockerError::Lost(_))) if self.lasting => {
+                    Ok(Next::Wait(Step::pause(id, limits::RECONNECT_MAX, until)))
+                }
                 Some(answer) => {
                     let detail = answer.and_then(Reply::exec)?;
                     match detail.exit_code.filter(|_| !detail.running) {
                         Some(code) => Ok(Next::End(code)),
-                        None if Instant::now() >= until => {
+                        None if Instant::now() < until => {
+                            Ok(Next::Wait(Step::pause(id, limits::EXEC_EXIT_LOOK, until)))
+                        }
+                        None if self.lasting => Ok(Next::Wait(Step::pause(id, limits::RECONNECT_MAX, until))),
+                        None => {
                             let why = "exec: its output is over, and it still runs";
                             Err(DockerError::BadAnswer(why.to_owned()))
-                        }
-                        None => {
-                            let now = Instant::now();
-                            let at = now.checked_add(limits::EXEC_EXIT_LOOK).unwrap_or(now);
-                            Ok(Next::Wait(Step::Pause { id, at, until }))
                         }
                     }
                 }

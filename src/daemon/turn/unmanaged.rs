@@ -70,7 +70,11 @@ impl Turn {
         let of_pod = all.iter().filter(|c| c.uid == newest.uid);
         status.start_time = first_seen(of_pod).map(seconds);
         status.container_statuses = Some(regular);
-        let pod = pod(key, newest, spec);
+        let pod = match self.node.earlier.get(key).filter(|earlier| earlier.uid == newest.uid) {
+            // The next daemon has to know what it holds, too.
+            Some(earlier) if !earlier.spec.containers.is_empty() => DesiredPod::clone(earlier),
+            _ => pod(key, newest, spec),
+        };
         let is_kept = self.entries.get(key).is_some_and(|entry| entry.can_hurry(&pod.uid, now));
         Some(PodView { leaving, is_kept, is_told: false, ..PodView::shown(Arc::new(pod), Arc::new(status)) })
     }

@@ -20,14 +20,16 @@ use crate::plan::{Owned, PreStop, StartRef, actions};
 use crate::pod::DesiredPod;
 use crate::pod::waiting::Reason;
 use crate::probe::spec::{Action, HookAction};
-use crate::probe::{HookKind, HookWish};
+use crate::probe::{HookKind, HookStep, HookWish};
 use crate::recorder::words;
 
 /// Progress of a hook.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::machine) enum Hook {
-    /// It is being run.
+    /// A command that is to be started in Docker.
     Asked(Action),
+    /// It is being run.
+    Runs(Action),
     /// It sleeps until this time.
     Sleeps(Mono),
     /// Its container is being stopped, and the hook is not waited for any more.
@@ -42,7 +44,7 @@ pub(in crate::machine) enum Hook {
 
 impl Hook {
     fn is_under_way(&self) -> bool {
-        matches!(self, Hook::Asked(_) | Hook::Sleeps(_))
+        matches!(self, Hook::Asked(_) | Hook::Runs(_) | Hook::Sleeps(_))
     }
 }
 
@@ -121,10 +123,15 @@ impl Machine {
         let Some(record) = self.containers.record_mut(id) else { return false };
         let Run { hooks, stop, .. } = &mut record.run;
         let Some(hook) = hooks.get_mut(&HookKind::PreStop) else { return false };
-        let deadline = stop.as_ref().map_or(own, |stop| stop.deadline);
+        let (began, deadline) = stop.as_ref().map_or((began, own), |stop| (stop.began, stop.deadline));
+        // A command that Docker does not start has as much time again.
+        let deadline = match hook {
+            Hook::Asked(_) => deadline.after(deadline.since(began)),
+            _ => deadline,
+        };
         let late = now.mono >= deadline;
         match hook {
-            Hook::Asked(_) if !late => {
+            Hook::Asked(_) | Hook::Runs(_) if !late => {
                 if stop.is_some() {
                     self.out.wake_at(deadline);
                 }
@@ -135,7 +142,7 @@ impl Machine {
                 return true;
             }
             Hook::Settled => return false,
-            Hook::Asked(_) | Hook::Sleeps(_) | Hook::GivenUp | Hook::Over | Hook::Failed => {}
+            Hook::Asked(_) | Hook::Runs(_) | Hook::Sleeps(_) | Hook::GivenUp | Hook::Over | Hook::Failed => {}
         }
         // The time of the hook is taken off the grace, down to a minimum (upstream
         // `pkg/kubelet/kuberuntime/kuberuntime_container.go`): the rest counts from the signal, which may be sent
@@ -153,7 +160,8 @@ impl Machine {
 
     fn begin(&mut self, id: &str, kind: HookKind, action: HookAction, now: &Now) {
         let hook = match action {
-            HookAction::Do(action) => Hook::Asked(action),
+            HookAction::Do(action @ Action::Exec(_)) => Hook::Asked(action),
+            HookAction::Do(action) => Hook::Runs(action),
             HookAction::Sleep(time) => Hook::Sleeps(now.mono.after(time)),
             HookAction::Invalid => Hook::Failed,
         };
@@ -166,10 +174,16 @@ impl Machine {
         }
     }
 
-    /// Lets the grace begin anew for a container whose preStop hook has not begun, because it waits for Docker.
-    pub(in crate::machine) fn hook_told_to_wait(&mut self, id: &str, kind: HookKind, now: &Now) {
-        if kind == HookKind::PreStop && matches!(self.hook(id, kind), Some(Hook::Asked(_))) {
-            self.hook_waits(id, now.mono);
+    /// Takes what has become of a command so far. The grace begins anew for a container whose preStop hook could not begin
+    /// before.
+    pub(in crate::machine) fn hook_at(&mut self, id: &str, kind: HookKind, step: HookStep, now: &Now) {
+        let Some(hook) = self.hook_mut(id, kind) else { return };
+        let Hook::Asked(action) = hook else { return };
+        if step == HookStep::Begun {
+            *hook = Hook::Runs(action.clone());
+        }
+        if kind == HookKind::PreStop {
+            self.hook_waited(id, now.mono);
         }
     }
 
@@ -220,7 +234,7 @@ impl Machine {
         let mut wishes = Vec::new();
         for (owned, record) in self.containers.records() {
             for (kind, hook) in record.run.hooks.iter() {
-                let Hook::Asked(action) = hook else { continue };
+                let (Hook::Asked(action) | Hook::Runs(action)) = hook else { continue };
                 let address = self.address(owned);
                 wishes.push(HookWish { id: owned.id.clone(), kind: *kind, action: action.clone(), address });
             }

@@ -56,7 +56,7 @@ impl Machine {
                     self.tell_of(&owned, words::probe(reason, text));
                 }
             }
-            News::HookWaits { id, kind } => self.hook_told_to_wait(&id, kind, now),
+            News::HookAt { id, kind, step } => self.hook_at(&id, kind, step, now),
             News::Hooked { id, kind, result } => self.hooked(&id, kind, result),
         }
     }

@@ -371,24 +371,29 @@ fn the_grace_counts_from_a_signal_that_docker_has_taken() {
     check("answers late", &|rig| rig.hurt("kill app#0", 1, Hurt::Slow(s(40))), &|_| {}, 0..1);
 }
 
-/// What ends later than the containers that were not signalled still ends after them.
+/// Regression: sidecars ended by the time alone, before the containers that Docker had not signalled yet.
 #[test]
 fn sidecars_wait_for_what_docker_has_not_signalled() {
-    let mut rig = Rig::fresh();
-    rig.engine.behave("app", Behaviour::ignores_term());
-    rig.run(&pod(
-        "{terminationGracePeriodSeconds: 9, containers: [{name: app}], initContainers: [{name: side, restartPolicy: Always}]}",
-    ));
-    rig.pass(s(5));
-    rig.hurt("kill", u32::MAX, Hurt::Says(DockerError::Unreachable("no socket".into())));
-    rig.wish(stop(None));
-    rig.pass(s(40));
-    rig.heal();
-    rig.hint(Hint::All);
-    rig.take_calls();
-    rig.pass(s(60));
-    let calls = ["kill app#0 SIGTERM", "kill app#0 SIGKILL", "kill side#0 SIGTERM", "kill POD#0 SIGTERM"];
-    let times: Vec<_> = calls.iter().flat_map(|call| rig.times(call)).collect();
-    assert_eq!(times.len(), 4, "{:?}", rig.calls);
-    assert!(times.is_sorted(), "{times:?}");
+    let check = |what: &str, hurt: Hurt, times: u32| {
+        let mut rig = Rig::fresh();
+        rig.engine.behave("app", Behaviour::ignores_term());
+        rig.run(&pod(
+            "{terminationGracePeriodSeconds: 9, containers: [{name: app}], initContainers: [{name: side, restartPolicy: Always}]}",
+        ));
+        rig.pass(s(5));
+        rig.hurt("kill", times, hurt);
+        rig.wish(stop(None));
+        rig.pass(s(40));
+        rig.heal();
+        rig.hint(Hint::All);
+        rig.pass(s(90));
+        let last = |call: &str| *rig.times(call).last().unwrap();
+        let calls = ["kill app#0 SIGTERM", "kill app#0 SIGKILL", "kill side#0 SIGTERM", "kill POD#0 SIGTERM"];
+        assert!(calls.map(last).is_sorted(), "{what}: {:?}", rig.calls);
+        assert_eq!(rig.times("kill side#0 SIGTERM").len(), 1, "{what}: {:?}", rig.calls);
+    };
+    check("away", Hurt::Says(DockerError::Unreachable("no socket".into())), u32::MAX);
+    check("refuses", Hurt::Says(refusal(RefusalKind::Conflict, 500, "oops")), u32::MAX);
+    check("does not answer", Hurt::Says(timeout()), u32::MAX);
+    check("answers late", Hurt::Slow(s(25)), 1);
 }

@@ -14,7 +14,7 @@ use super::Kit;
 use crate::base::limits;
 use crate::pod::waiting::hook_exited;
 use crate::probe::outcome::{self, Outcome};
-use crate::probe::spec::HookKind;
+use crate::probe::spec::{HookKind, HookStep};
 use crate::runtime::client::Pending;
 use crate::runtime::exec::{Executed, Execution};
 use crate::runtime::{DockerError, Reply};
@@ -32,8 +32,8 @@ pub(super) struct Exec {
     began: Instant,
     /// Time of the next try.
     again: Option<Instant>,
-    /// It has begun to wait for that.
-    waits: bool,
+    /// What has happened to it that was not told yet.
+    news: Option<HookStep>,
     /// The end of its timeout, if Docker reports that it still runs.
     due: Option<Instant>,
     /// The call that asks Docker whether it still runs, with its start time.
@@ -53,12 +53,12 @@ impl Exec {
         Exec {
             id: id.to_owned(),
             command: command.to_vec(),
-            run: Box::new(run(kit, id, command)),
+            run: Box::new(run(kit, id, command, hook)),
             timeout,
             hook,
             began: Instant::now(),
             again: None,
-            waits: false,
+            news: None,
             due: None,
             asked: None,
             not_started: false,
@@ -72,13 +72,20 @@ impl Exec {
                 return None;
             }
             self.again = None;
-            *self.run = run(kit, &self.id, &self.command);
+            *self.run = run(kit, &self.id, &self.command, self.hook);
         }
-        match self.run.advance() {
+        let was_started = self.run.started().is_some();
+        let result = self.run.advance();
+        let is_started = self.run.started().is_some();
+        if is_started && !was_started {
+            self.news = Some(HookStep::Begun);
+        }
+        match result {
             Some(Ok(done)) => return Some(self.ended(&done)),
-            Some(Err(DockerError::Unreachable(_))) if self.may_wait(kit, now) => {
+            Some(Err(DockerError::Unreachable(_))) if !is_started && self.may_wait(kit, now) => {
                 // No part of the request was sent.
-                (self.again, self.waits) = (Some(later(now, limits::RECONNECT_MAX)), true);
+                self.again = Some(later(now, limits::RECONNECT_MAX));
+                self.news = Some(HookStep::Waits);
                 return None;
             }
             Some(Err(error)) => return Some(Outcome::unknown(error.to_string())),
@@ -128,8 +135,8 @@ impl Exec {
         }
     }
 
-    pub fn take_waits(&mut self) -> bool {
-        std::mem::take(&mut self.waits)
+    pub fn take_news(&mut self) -> Option<HookStep> {
+        self.news.take()
     }
 
     fn ended(&self, done: &Executed) -> Outcome {
@@ -175,8 +182,9 @@ pub(super) fn left(pending: Option<&mut Pending>, text: &str) -> Option<Outcome>
     })
 }
 
-fn run(kit: &Kit, id: &str, command: &[String]) -> Execution {
-    Execution::begin(&kit.docker, id, command, limits::PROBE_OUTPUT, kit.patience)
+fn run(kit: &Kit, id: &str, command: &[String], hook: Option<HookKind>) -> Execution {
+    let run = Execution::begin(&kit.docker, id, command, limits::PROBE_OUTPUT, kit.patience);
+    if hook.is_some() { run.lasting() } else { run }
 }
 
 fn later(at: Instant, time: Duration) -> Instant {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::base::clock::Mono;
 use crate::pod::{Source, turn};
-use crate::probe::spec::{Action, HookWish, Probing, Target, Timing};
+use crate::probe::spec::{Action, HookStep, HookWish, Probing, Target, Timing};
 use crate::runtime::docker::Endpoint;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -222,7 +222,7 @@ fn a_command_of_a_hook_waits_for_docker_and_says_so() {
     let action = Action::Exec(vec!["true".into()]);
     let hooks = vec![HookWish { id: "a".into(), kind: HookKind::PreStop, action, address: None }];
     prober.watch(&key("web"), listener, Watch { source: Some(Source::File), targets: Vec::new(), hooks });
-    let waits = News::HookWaits { id: "a".into(), kind: HookKind::PreStop };
+    let waits = News::HookAt { id: "a".into(), kind: HookKind::PreStop, step: HookStep::Waits };
     for _ in 0..2 {
         assert_eq!(heard.recv_timeout(PATIENCE), Ok(waits.clone()));
     }

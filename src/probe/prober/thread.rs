@@ -217,13 +217,14 @@ impl Body {
                     asking.attempt.named(&Err(why));
                 }
             }
-            let Some(outcome) = asking.attempt.advance(&self.kit) else {
-                if let Owner::Hook { key, id, kind } = &asking.owner
-                    && asking.attempt.take_waits()
-                    && let Some(pod) = self.pods.iter().find(|pod| pod.key == *key)
-                {
-                    pod.listener.notify(News::HookWaits { id: id.clone(), kind: *kind });
-                }
+            let outcome = asking.attempt.advance(&self.kit);
+            if let Owner::Hook { key, id, kind } = &asking.owner
+                && let Some(step) = asking.attempt.take_news()
+                && let Some(pod) = self.pods.iter().find(|pod| pod.key == *key)
+            {
+                pod.listener.notify(News::HookAt { id: id.clone(), kind: *kind, step });
+            }
+            let Some(outcome) = outcome else {
                 at = at.saturating_add(1);
                 continue;
             };

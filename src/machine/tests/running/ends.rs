@@ -120,9 +120,10 @@ fn what_may_have_ended_by_a_signal_runs_again() {
     let id = rig.id("app#0");
     rig.hurt("kill app#0", 1, Hurt::Says(DockerError::Unreachable("no socket".to_owned())));
     rig.run(&job("b"));
-    while rig.files.signalled.is_empty() {
-        rig.pass(ms(1));
-    }
+    rig.pass_until("kill app#0 SIGTERM");
+    rig.pass(ms(10));
+    // A daemon that begins now must know it.
+    assert!(rig.files.signalled.is_empty());
     let now = rig.now();
     rig.engine.crash(&id, 0, now);
     rig.pass(s(60));

@@ -1,11 +1,13 @@
 //! Tests of the probes and hooks of a worker, and of the effects of their results.
 
+use std::time::Duration;
+
 use super::rig::*;
 use crate::base::clock::Mono;
 use crate::machine::Report;
 use crate::plan::ProbeVerdict::{Failure, Success};
 use crate::probe::prober::News;
-use crate::probe::{HookKind, Kind, Watch};
+use crate::probe::{HookKind, HookStep, Kind, Watch};
 use crate::runtime::fake::Behaviour;
 use crate::runtime::labels;
 
@@ -29,6 +31,12 @@ impl Rig {
     fn hook_ends(&mut self, words: &str, kind: HookKind, result: Result<(), String>) {
         let id = self.id(words);
         self.slot.news(News::Hooked { id, kind, result });
+        self.step();
+    }
+
+    fn hook_at(&mut self, step: HookStep) {
+        let id = self.id("app#0");
+        self.slot.news(News::HookAt { id, kind: HookKind::PreStop, step });
         self.step();
     }
 
@@ -273,12 +281,22 @@ fn pre_stop_comes_before_term_and_is_not_run_twice() {
 
 #[test]
 fn a_pre_stop_that_hangs_is_given_up_with_the_grace() {
-    let mut rig = Rig::up(&pod(PRE_STOP));
-    rig.wish(stop(None));
-    let asked = rig.now;
-    rig.pass(s(40));
-    let after = |call: &str| rig.times(call).last().unwrap() - ms_of(asked);
-    assert_eq!(after("kill app#0 SIGTERM") / 100, 300);
+    let check = |begun: Option<Duration>, given_up: u64| {
+        let mut rig = Rig::up(&pod(PRE_STOP));
+        rig.wish(stop(None));
+        let asked = ms_of(rig.now);
+        if let Some(after) = begun {
+            rig.pass(after);
+            rig.hook_at(HookStep::Begun);
+        }
+        rig.pass(s(100));
+        assert_eq!((rig.times("kill app#0 SIGTERM")[0] - asked) / 1000, given_up, "{begun:?}");
+    };
+    check(Some(ms(1)), 30);
+    // Its time counts from its start: Docker was stopped for more than the grace.
+    check(Some(s(45)), 75);
+    // Docker does not start it.
+    check(None, 60);
 }
 
 /// Regression: a preStop hook whose container was being stopped while Docker was away for longer than the grace never ran.
@@ -291,9 +309,7 @@ fn a_pre_stop_that_waits_for_docker_does_not_use_up_the_grace() {
     rig.wish(stop(None));
     let mut waits = |seconds: u64| {
         for _ in 0..seconds {
-            let id = rig.id("app#0");
-            rig.slot.news(News::HookWaits { id, kind: HookKind::PreStop });
-            rig.step();
+            rig.hook_at(HookStep::Waits);
             rig.pass(s(1));
         }
     };

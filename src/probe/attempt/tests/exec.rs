@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 use crate::probe::outcome;
+use crate::probe::spec::HookStep;
 use crate::runtime::client::Client;
 use crate::runtime::testing::{Server, hold, ok, read_request};
 
@@ -117,6 +118,33 @@ fn a_hook_waits_until_docker_can_be_reached() {
     let question = Question { id: "c", address: None, action: &action, timeout: None, hook };
     let mut attempt = Attempt::begin(&question, &kit);
     assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Passed));
+}
+
+/// Regression: it ran a second time, beside the first one, when Docker could not be reached while it ran.
+#[test]
+fn a_hook_that_has_begun_is_waited_for_when_docker_is_gone_meanwhile() {
+    let server = Server::start(vec![
+        Box::new(|mut stream| {
+            created(&mut stream);
+            stream.write_all(RAW).unwrap();
+        }),
+        Box::new(drop),
+        Box::new(drop),
+        Box::new(|mut stream| {
+            for answer in [r#"{"Running": true, "ExitCode": null}"#, r#"{"Running": false, "ExitCode": 0}"#] {
+                read_request(&stream);
+                stream.write_all(ok(answer).as_bytes()).unwrap();
+            }
+            hold(&stream);
+        }),
+    ]);
+    let kit = Kit::new(Docker::Engine(Client::new(server.path())));
+    let action = command();
+    let hook = Some(HookKind::PreStop);
+    let question = Question { id: "c", address: None, action: &action, timeout: None, hook };
+    let mut attempt = Attempt::begin(&question, &kit);
+    assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Passed));
+    assert_eq!(attempt.take_news(), Some(HookStep::Begun));
 }
 
 #[test]
