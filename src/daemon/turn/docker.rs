@@ -146,6 +146,7 @@ impl Turn {
         }
         self.docker.found.change().clear();
         self.docker.changed.clear();
+        self.node.earlier_ended.clear();
         self.node.stopped_earlier.retain(|id| containers.iter().any(|c| c.id == *id));
         for mut owned in containers.iter().filter_map(|c| observe::from_summary(c, &root)) {
             owned.killed = self.node.stopped_earlier.contains(&owned.id);
@@ -342,6 +343,7 @@ impl Turn {
             if !matches!(&hint, Hint::Removed(id) if !is_known(id)) {
                 self.docker.changed.insert(key.clone());
             }
+            self.note_end_of_earlier(key, &hint);
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct NodeState {
     pub(super) pods_earlier: Vec<Pod>,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
+    /// Containers of those that have ended since Docker's last list.
+    pub(super) earlier_ended: Set<String>,
 }
 
 impl NodeState {

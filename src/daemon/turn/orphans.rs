@@ -9,7 +9,7 @@ use super::entry::{Blocked, Entry};
 use super::{Effect, InUse, Turn, unmanaged};
 use crate::base::order;
 use crate::base::table::Set;
-use crate::machine::{StopOrder, Wish};
+use crate::machine::{Hint, StopOrder, Wish};
 use crate::plan::Owned;
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, PodKey, Source};
@@ -192,7 +192,7 @@ impl Turn {
     pub(super) fn forget_earlier(&mut self) -> bool {
         let mut earlier = std::mem::take(&mut self.node.earlier);
         let before = earlier.len();
-        earlier.retain(|key, pod| self.runs(key, &pod.uid));
+        earlier.retain(|key, pod| self.runs_still(key, &pod.uid));
         self.node.earlier = earlier;
         self.node.earlier.len() < before
     }
@@ -208,10 +208,30 @@ impl Turn {
             }
             match entry.and_then(|entry| entry.worker.as_ref()) {
                 Some(worker) => !worker.terminated,
-                None if !self.runs(key, &pod.uid) => false,
+                None if !self.runs_still(key, &pod.uid) => false,
                 None => staying || self.docker.found.get(key).is_some_and(|all| self.is_stopped_next(all)),
             }
         })
+    }
+
+    fn runs_still(&self, key: &PodKey, uid: &str) -> bool {
+        let found = self.docker.found.get(key).into_iter().flatten();
+        let mut running = found.filter(|c| c.uid == uid && c.state.is_running() && !c.is_sandbox());
+        running.any(|c| !self.node.earlier_ended.contains(&c.id))
+    }
+
+    /// Notes that a container of such a pod has ended: the next list may be minutes away, and others wait for its room.
+    pub(super) fn note_end_of_earlier(&mut self, key: &PodKey, hint: &Hint) {
+        let (Hint::Changed(id) | Hint::Removed(id) | Hint::Started(id)) = hint else { return };
+        if !self.node.earlier.contains_key(key) {
+            return;
+        }
+        if matches!(hint, Hint::Started(_)) {
+            self.node.earlier_ended.remove(id);
+        } else if self.node.earlier_ended.insert(id.clone()) {
+            let now = self.now;
+            self.readmit(&[], &now);
+        }
     }
 
     fn is_stopped_next(&self, all: &[Owned]) -> bool {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::preempted::{critical, node, of_source, one_behind, plain};
-use super::rig::{Rig, acts, config, config_with, container, pod, with_port};
+use super::rig::{Rig, acts, config, config_with, container, key, pod, with_port};
 use crate::daemon::config::Config;
 use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::machine::Hint;
 use crate::node::Node;
 use crate::pod::{DesiredPod, Source};
 use crate::runtime::labels;
@@ -297,10 +298,26 @@ fn a_pod_that_is_stopped_has_its_room_until_it_is_dead_also_for_the_next_daemon(
     let mut rig = Rig::with(node());
     rig.want(&[plain("b", 700)]);
     assert!(acts(rig.list(&RUNS)).contains(&"run b/b-1".to_owned()));
-    // Its source is silent, and it ends by itself.
-    let mut rig = Rig::with(few(Config { policy: config().policy, ..one_behind() }));
-    of_source(&mut rig, Source::File, &[&plain("b", 0)]);
-    rig.list(&RUNS.map(|container| format!("{container} of http")).each_ref().map(String::as_str));
-    assert!(rig.shown().contains("b Failed OutOfpods"), "{}", rig.shown());
-    assert!(acts(rig.list(&["a/a-1/app exited of http"])).contains(&"run b/b-1".to_owned()));
+}
+
+/// The pod is left alone, for its source is silent, and ends by itself: the next list may be minutes away.
+#[test]
+fn a_pod_that_is_left_alone_has_its_room_until_it_ends_by_itself() {
+    let began = || {
+        let one = Node { max_pods: 1, ..(*node().node).clone() };
+        let mut rig = Rig::with(Config { node: Arc::new(one), policy: config().policy, ..one_behind() });
+        of_source(&mut rig, Source::File, &[&plain("b", 0)]);
+        rig.list(&["a/a-1/POD running of http", "a/a-1/app running of http"]);
+        assert!(rig.shown().contains("b Failed OutOfpods"), "{}", rig.shown());
+        rig
+    };
+    let runs = "run b/b-1".to_owned();
+    let ends = ["a/a-1/POD running of http", "a/a-1/app exited of http"];
+    assert!(acts(began().list(&ends)).contains(&runs));
+    let id = container("a/a-1/app running").id;
+    for hint in [Hint::Changed(id.clone()), Hint::Removed(id.clone())] {
+        let told =
+            began().handle(Event::Runtime(RuntimeEvent::Changed { key: key("a"), hint: hint.clone() }));
+        assert!(acts(told.clone()).contains(&runs), "{hint:?}: {told:?}");
+    }
 }
