@@ -50,6 +50,12 @@ impl ApiError {
         matches!(self, ApiError::Status { reason, .. } if reason == wanted)
     }
 
+    /// Whether the answer is one of an API server, and not of a proxy before it.
+    #[must_use]
+    pub fn is_of_server(&self) -> bool {
+        matches!(self, ApiError::Status { reason, .. } if !reason.is_empty())
+    }
+
     /// Whether the object does not exist. A 404 without a `Status` does not count: it may come from a proxy.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

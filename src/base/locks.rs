@@ -40,21 +40,27 @@ struct Own {
     /// Its inode.
     file: Option<u64>,
     device: (u32, u32),
+    /// The kernel lists it under this number.
+    is_exact: bool,
     directory: u64,
 }
+
+/// The kernel's number of a file system in memory (`TMPFS_MAGIC`).
+const TMPFS: i64 = 0x0102_1994;
 
 impl Own {
     fn of(dir: &Path) -> Option<Own> {
         let meta = fs::metadata(dir).ok()?;
         let file = fs::metadata(dir.join(LOCK)).ok().map(|meta| meta.ino());
         let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-        Some(Own { file, device, directory: meta.ino() })
+        let is_exact = device.0 != 0 || rustix::fs::statfs(dir).is_ok_and(|it| it.f_type == TMPFS);
+        Some(Own { file, device, is_exact, directory: meta.ino() })
     }
 
     /// Inodes of file systems have the same numbers, so the device counts, too; but one without a disk of its own (major
     /// number 0, as with btrfs) may be listed under another number.
     fn is(&self, held: &Held) -> bool {
-        let is_device = held.device == self.device || (held.device.0 == 0 && self.device.0 == 0);
+        let is_device = held.device == self.device || (!self.is_exact && held.device.0 == 0);
         is_device && (self.file == Some(held.inode) || held.inode == self.directory)
     }
 }
@@ -135,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_told_from_that_of_another_disk() {
-        let own = |device| Own { file: None, device, directory: 2 };
+        let own = |device| Own { file: None, device, is_exact: device.0 != 0, directory: 2 };
         let held = |device, inode| Held { device, inode, pid: None };
         for (device, other, is) in [
             ((7, 1), (7, 1), true),

@@ -19,7 +19,9 @@ pub enum Answer {
     Forbidden(String),
     /// The request is invalid: the same request will not be accepted later.
     Refused(String),
-    /// No answer, or the server cannot answer at the moment.
+    /// The server says that it cannot do this at the moment: a webhook for this object may be down.
+    Unable(String),
+    /// No answer, or one of a proxy, or the server is too busy.
     Failed(String),
 }
 
@@ -41,6 +43,7 @@ impl Answer {
             // proxy.
             Some(401 | 404 | 408 | 429) | None => Answer::Failed(why),
             Some(400..=499) => Answer::Refused(why),
+            Some(_) if error.is_of_server() => Answer::Unable(why),
             Some(_) => Answer::Failed(why),
         }
     }
@@ -53,7 +56,7 @@ impl Answer {
             Answer::Missing => "there is no such object",
             Answer::Exists => "it exists already",
             Answer::Conflict => "the object has changed meanwhile",
-            Answer::Forbidden(why) | Answer::Refused(why) | Answer::Failed(why) => why,
+            Answer::Forbidden(why) | Answer::Refused(why) | Answer::Unable(why) | Answer::Failed(why) => why,
         }
     }
 }

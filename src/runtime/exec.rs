@@ -171,15 +171,18 @@ impl Execution {
                 None => Ok(Next::Wait(Step::Create(pending))),
                 Some(answer) => self.start(answer.and_then(Reply::exec_created)?).map(Next::Continue),
             },
-            Step::Start { id, mut exchange, until } => match exchange.advance(Goal::Head)? {
-                None if Instant::now() >= until => Err(DockerError::Timeout(exchange.what().to_owned())),
-                None => Ok(Next::Wait(Step::Start { id, exchange, until })),
-                Some(answer) if answer.head.status >= 300 => {
+            Step::Start { id, mut exchange, until } => match exchange.advance(Goal::Head) {
+                // It may have been started.
+                Err(DockerError::Lost(_)) if self.lasting => Ok(Next::Continue(self.ask_soon(id))),
+                Err(error) => Err(error),
+                Ok(None) if Instant::now() >= until => Err(DockerError::Timeout(exchange.what().to_owned())),
+                Ok(None) => Ok(Next::Wait(Step::Start { id, exchange, until })),
+                Ok(Some(answer)) if answer.head.status >= 300 => {
                     let error = refusal(answer.head.status, &answer.body);
                     exchange.finish();
                     Err(error)
                 }
-                Some(answer) => {
+                Ok(Some(answer)) => {
                     self.started = Some(Instant::now());
                     let output = Box::new(OutputStream::new(Body::of(*exchange), answer.body.0, false));
                     Ok(Next::Continue(Step::Stream { id, output }))
@@ -190,9 +193,7 @@ impl Execution {
                 if is_open.or_else(|error| if self.lasting { Ok(false) } else { Err(error) })? {
                     return Ok(Next::Wait(Step::Stream { id, output }));
                 }
-                let now = Instant::now();
-                let until = now.checked_add(limits::EXEC_EXIT).unwrap_or(now);
-                Ok(Next::Continue(self.ask(id, until)))
+                Ok(Next::Continue(self.ask_soon(id)))
             }
             Step::Ask { id, mut pending, until } => match pending.advance() {
                 None => Ok(Next::Wait(Step::Ask { id, pending, until })),
@@ -203,6 +204,9 @@ impl Execution {
                     let detail = answer.and_then(Reply::exec)?;
                     match detail.exit_code.filter(|_| !detail.running) {
                         Some(code) => Ok(Next::End(code)),
+                        None if self.started.is_none() && !detail.running => {
+                            Err(DockerError::Unreachable("the start of a command was lost".to_owned()))
+                        }
                         None if Instant::now() < until => {
                             Ok(Next::Wait(Step::pause(id, limits::EXEC_EXIT_LOOK, until)))
                         }
@@ -253,6 +257,11 @@ impl Execution {
                 Ok(Step::Stream { id, output })
             }
         }
+    }
+
+    fn ask_soon(&self, id: String) -> Step {
+        let now = Instant::now();
+        self.ask(id, now.checked_add(limits::EXEC_EXIT).unwrap_or(now))
     }
 
     fn ask(&self, id: String, until: Instant) -> Step {

@@ -23,8 +23,8 @@ pub struct Place {
 }
 
 /// The index of the connection that goes for a new one of the client at this address. Strangers go before those that have
-/// rights, unless one of these has more than [`limits::SERVER_CONNECTIONS_KEPT`]; and first those of the client with most:
-/// a few addresses or users keep nobody out. Of these the oldest goes, whatever it has sent: a handshake needs its time.
+/// rights, unless one of these has more than [`limits::SERVER_CONNECTIONS_KEPT`], or all of these more than half of the
+/// places; and first those of the client with most: a few addresses or users keep nobody out. Of these the oldest goes, whatever it has sent: a handshake needs its time.
 #[must_use]
 pub fn gives_way(places: &[Place], full: Full, at: &Client) -> Option<usize> {
     // Those that have shown their rights, and the others: one address may have both.
@@ -40,8 +40,16 @@ pub fn gives_way(places: &[Place], full: Full, at: &Client) -> Option<usize> {
         let of = if place.is_known { known } else { strangers };
         of.get(&place.client).copied().unwrap_or(0)
     };
-    let is_kept = |place: &Place| place.is_known && count(place) <= limits::SERVER_CONNECTIONS_KEPT;
     let all = places.iter().enumerate().filter(|(_, place)| full == Full::All || place.at == *at);
+    let known = all.clone().filter(|(_, place)| place.is_known).count();
+    // A handshake is a stranger's, and needs a place.
+    let most = match full {
+        Full::All => limits::SERVER_CONNECTIONS,
+        Full::Client => limits::SERVER_CONNECTIONS_OF_ADDRESS,
+    };
+    let have_most = known.saturating_mul(2) > most;
+    let is_kept =
+        |place: &Place| place.is_known && !have_most && count(place) <= limits::SERVER_CONNECTIONS_KEPT;
     let goes = all.min_by_key(|(_, place)| (is_kept(place), Reverse(count(place)), place.since));
     goes.map(|(index, _)| index)
 }
@@ -94,5 +102,12 @@ mod tests {
         let with = |more: &[(u8, bool)]| [&[stranger(1)], many.as_slice(), more].concat();
         check("a user with many", &with(&[]), Full::All, Some(0));
         check("a user with too many", &with(&[known(2)]), Full::All, Some(1));
+        // Four users, none of whom has too many, did the same.
+        let four = |strangers: usize| {
+            let users = (2..6).flat_map(|user| vec![known(user); limits::SERVER_CONNECTIONS_KEPT]);
+            users.chain(std::iter::repeat_n(stranger(1), strangers)).collect::<Vec<_>>()
+        };
+        check("users with most places", &four(100), Full::All, Some(0));
+        check("strangers with more", &four(4 * limits::SERVER_CONNECTIONS_KEPT), Full::All, Some(512));
     }
 }

@@ -44,6 +44,8 @@ pub const CLUSTER_COALESCE: Duration = Duration::from_millis(50);
 pub const POD_RETRY_MIN: Duration = Duration::from_millis(500);
 /// See [`POD_RETRY_MIN`].
 pub const POD_RETRY_MAX: Duration = Duration::from_secs(5);
+/// Longest wait after failed requests about one pod while others have answers.
+pub const POD_LATE_MAX: Duration = Duration::from_secs(10);
 /// Wait after the server rejected a status or a mirror pod: a mistake of podkeeper, or a policy.
 pub const POD_REFUSED: Duration = Duration::from_secs(300);
 /// Wait before a status is sent again that the server accepted but does not show; doubles to [`POD_REFUSED`].
@@ -55,6 +57,8 @@ pub const OWN_WRITE: Duration = Duration::from_secs(15);
 
 /// Wait after an event could not be sent (`client-go/tools/record/event.go`).
 pub const API_EVENT_RETRY: Duration = Duration::from_secs(10);
+/// An event that the server cannot take so many times is not sent any more.
+pub const API_EVENT_TRIES: u32 = 3;
 /// Events about one object that may be sent in a row (`client-go/tools/record/events_cache.go`).
 pub const API_EVENT_BURST: u32 = 25;
 /// After that, one event per this time.

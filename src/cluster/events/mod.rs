@@ -65,7 +65,11 @@ struct Sent {
 #[derive(Debug, Default)]
 pub struct Post {
     sent: Table<i128, Sent>,
+    /// Events that the server could not take: how often, and when they are sent again.
+    late: Table<i128, (u32, Mono)>,
     tokens: Tokens,
+    /// The event whose token was taken, until it has an answer.
+    paid: Option<i128>,
     retry_at: Mono,
     is_down: bool,
 }
@@ -83,18 +87,27 @@ impl Post {
         if now < self.retry_at {
             return Next::Wait(Some(self.retry_at));
         }
-        if self.sent.len() > kept.len() {
+        if self.sent.len() > kept.len() || !self.late.is_empty() {
             let known = order::set(kept.iter().map(|kept| kept.serial));
             self.sent.retain(|serial, _| known.contains(serial));
+            self.late.retain(|serial, _| known.contains(serial));
         }
         let mut later: Option<Mono> = None;
         for kept in kept {
             let sent = self.sent.get(&kept.serial).copied();
+            if let Some((_, at)) = self.late.get(&kept.serial).filter(|(_, at)| now < *at) {
+                later = Some(later.map_or(*at, |later| later.min(*at)));
+                continue;
+            }
             if sent.is_some_and(|sent| !sent.is_lost && sent.count >= kept.count) {
                 continue;
             }
-            match self.tokens.take(&kept.event, now) {
-                Ok(()) => return Next::Ask(ask(kept, sent.is_none_or(|sent| sent.is_lost), node)),
+            let is_paid = self.paid == Some(kept.serial);
+            match if is_paid { Ok(()) } else { self.tokens.take(&kept.event, now) } {
+                Ok(()) => {
+                    self.paid = Some(kept.serial);
+                    return Next::Ask(ask(kept, sent.is_none_or(|sent| sent.is_lost), node));
+                }
                 Err(at) => later = Some(later.map_or(at, |later| later.min(at))),
             }
         }
@@ -109,14 +122,20 @@ impl Post {
             let line = format!("the API server does not hear of events: {why}; they are sent later");
             return is_new.then_some((log::Level::Debug, line));
         }
-        self.is_down = false;
+        (self.is_down, self.paid) = (false, None);
+        let tries = self.late.remove(&ask.serial).map_or(0, |(tries, _)| tries).saturating_add(1);
+        // Others do not wait for it. The kubelet does not send it again.
+        if matches!(answer, Answer::Unable(_)) && tries < limits::API_EVENT_TRIES {
+            self.late.insert(ask.serial, (tries, now.after(limits::API_EVENT_RETRY)));
+            return None;
+        }
         let is_lost = !ask.is_new && *answer == Answer::Missing;
         // An earlier request has created it after all, with an unknown count.
         let count = if *answer == Answer::Exists && ask.count > 1 { 0 } else { ask.count };
         self.sent.insert(ask.serial, Sent { count, is_lost });
         // A namespace that is being removed accepts no events: this is not a problem.
         match answer {
-            Answer::Forbidden(why) | Answer::Refused(why) => {
+            Answer::Forbidden(why) | Answer::Refused(why) | Answer::Unable(why) => {
                 Some((log::Level::Debug, format!("event {}/{} is not taken: {why}", ask.namespace, ask.name)))
             }
             _ => None,

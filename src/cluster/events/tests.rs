@@ -157,3 +157,55 @@ fn an_object_with_many_events_waits_and_no_other_one() {
     let ask = rig.ask().unwrap();
     assert_eq!(ask.body["count"], limits::API_EVENT_BURST + 1);
 }
+
+/// Regression: a webhook of one namespace that was down kept the events of all pods from the server.
+#[test]
+fn an_event_that_the_server_cannot_take_keeps_no_other_waiting() {
+    let mut rig = rig();
+    rig.add(of_pod("a"));
+    rig.add(of_pod("b"));
+    let mut asked = Vec::new();
+    while rig.seconds < 100 {
+        match rig.ask() {
+            Some(ask) => {
+                let is_bad = ask.name.starts_with("a.");
+                asked.push((rig.seconds, is_bad));
+                let unable = Answer::Unable("failed calling webhook".into());
+                rig.told(&ask, if is_bad { unable } else { Answer::Done(json!({})) });
+            }
+            None => rig.seconds += 1,
+        }
+    }
+    assert_eq!(asked, [(0, true), (0, false), (10, true), (20, true)]);
+}
+
+/// Regression: each failed try used up a token of its pod, whose other events came minutes after the server's return.
+#[test]
+fn an_outage_costs_no_tokens() {
+    let mut rig = rig();
+    for _ in 0..3 {
+        rig.add(of_pod("a"));
+        rig.seconds += 1;
+    }
+    let mut tries = 0;
+    while rig.seconds < 3600 {
+        match rig.ask() {
+            Some(ask) => {
+                tries += 1;
+                rig.told(&ask, Answer::Failed("no route".into()));
+            }
+            None => rig.seconds += 1,
+        }
+    }
+    assert!(tries > 300, "{tries}");
+    rig.seconds += 10;
+    for image in 0..20 {
+        rig.add(ObjectEvent { message: format!("It happened to image {image}."), ..of_pod("a") });
+    }
+    let mut sent = 0;
+    while let Some(ask) = rig.ask() {
+        rig.told(&ask, Answer::Done(json!({})));
+        sent += 1;
+    }
+    assert!(sent >= 11, "{sent}");
+}

@@ -214,7 +214,9 @@ impl Heart {
             Answer::Forbidden(_) | Answer::Missing | Answer::Exists if self.stage != Stage::Done => {
                 return Vec::new();
             }
-            Answer::Failed(why) | Answer::Forbidden(why) | Answer::Refused(why) => Some(why),
+            Answer::Failed(why) | Answer::Unable(why) | Answer::Forbidden(why) | Answer::Refused(why) => {
+                Some(why)
+            }
             Answer::Done(_) | Answer::Missing | Answer::Exists | Answer::Conflict => None,
         };
         let was = std::mem::replace(&mut self.troubled, why.is_some());
@@ -258,7 +260,11 @@ impl Heart {
             }
             (_, answer) => {
                 // A missing object may be created meanwhile, and an existing one removed.
-                self.stage = if matches!(answer, Answer::Failed(_)) { stage } else { Stage::Create };
+                self.stage = if matches!(answer, Answer::Failed(_) | Answer::Unable(_)) {
+                    stage
+                } else {
+                    Stage::Create
+                };
                 self.register_at = now.after(self.register_wait);
                 self.register_wait = self.register_wait.saturating_mul(2).min(limits::REGISTER_MAX);
                 let why = self.forbidden.take().filter(|_| !std::mem::replace(&mut self.troubled, true));
@@ -350,7 +356,9 @@ impl Heart {
                 self.lease_wait = self.lease_wait.saturating_mul(2).min(limits::LEASE_RETRY_MAX);
                 match answer {
                     // The known lease is still valid: the server did not answer.
-                    Answer::Failed(_) => std::mem::replace(&mut self.lease, Lease::Unknown),
+                    Answer::Failed(_) | Answer::Unable(_) => {
+                        std::mem::replace(&mut self.lease, Lease::Unknown)
+                    }
                     _ => Lease::Unknown,
                 }
             }

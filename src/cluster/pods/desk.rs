@@ -10,11 +10,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::Value;
 
+use super::known::{Known, Late, Own, Settled, is_same, uid};
 use super::{mirror, wanted};
 use crate::api_client::pods::PodsOfNode;
 use crate::base::clock::{Mono, Now};
+use crate::base::pace::doubled;
 use crate::base::table::Table;
-use crate::base::{json, limits};
+use crate::base::{json, limits, order};
 use crate::cluster::answer::Answer;
 use crate::pod::{PodKey, Source};
 use crate::status::file::addressed;
@@ -67,48 +69,6 @@ pub enum Next {
     Wait(Option<Mono>),
 }
 
-/// Remembered state of one pod.
-#[derive(Debug, Default)]
-struct Known {
-    own: Option<Own>,
-    /// These needed no request; while they are unchanged, none is needed.
-    settled: Option<Settled>,
-    /// A request that the server rejected, and the time before which it is not repeated.
-    refused: Option<(Ask, Mono)>,
-    /// The last status that the server accepted.
-    taken: Option<Taken>,
-    /// The object of this UID is gone, even if the watch still shows it, and since when.
-    gone: Option<(String, Mono)>,
-}
-
-/// The answer to the last write.
-#[derive(Debug)]
-struct Own {
-    pod: Arc<Pod>,
-    since: Mono,
-    /// The watch showed no pod then.
-    is_new: bool,
-}
-
-/// An accepted status. A server that drops an unknown field, or another client that changes it back, would make
-/// podkeeper send the same status again and again.
-#[derive(Debug)]
-struct Taken {
-    ask: Ask,
-    /// The same status is not sent again before then.
-    until: Mono,
-    wait: Duration,
-}
-
-#[derive(Debug)]
-struct Settled {
-    copy: Option<Arc<Pod>>,
-    status: Arc<PodStatus>,
-    is_over: bool,
-    is_leaving: bool,
-    addresses: Vec<String>,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Desk {
@@ -117,11 +77,21 @@ pub struct Desk {
     retry_at: Mono,
     retry: Duration,
     troubled: bool,
+    /// Number of failures, and of answers.
+    failures: u64,
+    answers: u64,
 }
 
 impl Default for Desk {
     fn default() -> Desk {
-        Desk { known: Table::new(), retry_at: Mono::default(), retry: limits::POD_RETRY_MIN, troubled: false }
+        Desk {
+            known: Table::new(),
+            retry_at: Mono::default(),
+            retry: limits::POD_RETRY_MIN,
+            troubled: false,
+            failures: 0,
+            answers: 0,
+        }
     }
 }
 
@@ -138,8 +108,15 @@ impl Desk {
         let views: Table<_, _> = world.snapshot.pods.iter().map(|view| (&view.pod.key, view)).collect();
         self.known.retain(|key, _| views.contains_key(key) || world.server.pods.contains_key(key));
         let bare = world.server.pods.keys().filter(|key| !views.contains_key(key));
-        let keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();
+        let mut keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();
+        // What failed last comes last: one pod must not keep the others waiting.
+        order::sort_by_key(&mut keys, |key| self.known.get(*key).map_or(0, |known| known.late.order));
         for key in keys {
+            let late = self.known.get(key).map_or(Mono::default(), |known| known.late.until);
+            if now.mono < late {
+                again = again.into_iter().chain([late]).min();
+                continue;
+            }
             let ask = self.about(key, views.get(key).copied(), world, now);
             let known = self.known.get_or_default(key.clone());
             let Some(ask) = ask else {
@@ -195,6 +172,33 @@ impl Desk {
         ask
     }
 
+    /// Takes a failure. One that is the pod's own keeps no other pod waiting.
+    fn failed(&mut self, key: &PodKey, answer: &Answer, now: Mono) -> Option<News> {
+        self.failures = self.failures.saturating_add(1);
+        let (order, answers) = (self.failures, self.answers);
+        let late = &mut self.known.get_or_default(key.clone()).late;
+        let is_answered = matches!(answer, Answer::Unable(_));
+        if is_answered || (late.order > 0 && late.answers != answers) {
+            late.until = now.after(doubled(limits::POD_RETRY_MIN, late.own, limits::POD_LATE_MAX));
+            late.own = late.own.saturating_add(1);
+        }
+        (late.order, late.answers) = (order, answers);
+        let why = answer.why();
+        let (is_new, line) = match is_answered {
+            true => (
+                late.own == 1,
+                format!("pod {key}: the API server cannot take what is told of it: {why}; it is tried again"),
+            ),
+            false => {
+                self.retry_at = now.after(self.retry);
+                self.retry = self.retry.saturating_mul(2).min(limits::POD_RETRY_MAX);
+                let line = format!("the API server does not hear how pods are: {why}; it is tried again");
+                (!std::mem::replace(&mut self.troubled, true), line)
+            }
+        };
+        is_new.then_some(News::Line(log::Level::Warn, line))
+    }
+
     /// Takes the server's answer. Returns news, if there is any.
     pub fn told(
         &mut self,
@@ -204,16 +208,14 @@ impl Desk {
         server: &PodsOfNode,
         now: Mono,
     ) -> Option<News> {
-        if let Answer::Failed(why) = &answer {
-            self.retry_at = now.after(self.retry);
-            self.retry = self.retry.saturating_mul(2).min(limits::POD_RETRY_MAX);
-            let is_new = !std::mem::replace(&mut self.troubled, true);
-            let line = format!("the API server does not hear how pods are: {why}; it is tried again");
-            return is_new.then_some(News::Line(log::Level::Warn, line));
+        if let Answer::Failed(_) | Answer::Unable(_) = &answer {
+            return self.failed(key, &answer, now);
         }
         self.retry = limits::POD_RETRY_MIN;
         let well = std::mem::take(&mut self.troubled);
+        self.answers = self.answers.saturating_add(1);
         let known = self.known.get_or_default(key.clone());
+        known.late = Late::default();
         let line = match (answer, ask) {
             (Answer::Done(object), ask @ (Ask::Status(_) | Ask::MakeMirror(_))) => {
                 let is_new = !server.pods.contains_key(key);
@@ -271,69 +273,6 @@ impl Desk {
     }
 }
 
-impl Known {
-    /// Notes an accepted status. Returns true if the server has accepted the same one before.
-    fn take(&mut self, ask: Ask, now: Mono) -> bool {
-        if !matches!(ask, Ask::Status(_)) {
-            return false;
-        }
-        let before = self.taken.take().filter(|before| is_same(&before.ask, &ask)).map(|before| before.wait);
-        let wait =
-            before.map_or(limits::POD_SAME_MIN, |wait| wait.saturating_mul(2).min(limits::POD_REFUSED));
-        self.taken = Some(Taken { ask, until: now.after(wait), wait });
-        before.is_some()
-    }
-
-    /// When the watch is believed again, whatever this node has written.
-    fn doubts(&self, now: Mono) -> Option<Mono> {
-        let own = self.own.as_ref().map(|own| own.since);
-        let since = own.into_iter().chain(self.gone.as_ref().map(|(_, since)| *since));
-        since.map(|since| since.after(limits::OWN_WRITE)).filter(|at| *at > now).min()
-    }
-
-    /// The server's copy of the pod, as far as it is known.
-    fn copy(&mut self, watched: Option<&Arc<Pod>>, now: Mono) -> Option<Arc<Pod>> {
-        let is_young = |since: &Mono| now.since(*since) < limits::OWN_WRITE;
-        if let Some((gone, since)) = &self.gone {
-            if is_young(since) && watched.is_some_and(|pod| uid(pod) == *gone) {
-                return None;
-            }
-            self.gone = None;
-        }
-        let Some(Own { pod: own, since, is_new }) = &self.own else { return watched.cloned() };
-        let counts = is_young(since)
-            && match watched {
-                // The watch shows a pod that was created here only later.
-                None => *is_new,
-                Some(watched) => uid(watched) == uid(own) && version(own) > version(watched),
-            };
-        if counts {
-            return Some(Arc::clone(own));
-        }
-        self.own = None;
-        watched.cloned()
-    }
-}
-
-/// Whether two requests are the same except for times and the version that they count for.
-fn is_same(a: &Ask, b: &Ask) -> bool {
-    let timeless = |patch: &Value| {
-        let mut patch = patch.clone();
-        if let Some(metadata) = patch.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-        }
-        let conditions = patch.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-        for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
-            condition.remove("lastTransitionTime");
-        }
-        patch
-    };
-    match (a, b) {
-        (Ask::Status(a), Ask::Status(b)) => timeless(a) == timeless(b),
-        _ => a == b,
-    }
-}
-
 /// The request that is needed if the server has this copy.
 fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> Option<Ask> {
     let pod = &view.pod;
@@ -353,7 +292,7 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
         // A file has taken the name, or has given it up.
         (Source::Api, Some(_)) => return Some(Ask::DropMirror(uid)),
         // Another user's pod has the name of a static one: it is not a mirror.
-        (_, None) => return None,
+        (_, None) => return displace(view, copy, now),
         (_, Some(hash)) => {
             let is_of_it = mirror::hash(pod) == Some(hash);
             let is_current = is_of_it && copy.metadata.deletion_timestamp.is_none();
@@ -400,13 +339,20 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
     finished.then_some(Ask::Finish { uid, version })
 }
 
-fn uid(pod: &Pod) -> String {
-    pod.metadata.uid.clone().unwrap_or_default()
-}
-
-/// Versions of one object only grow; if a server's versions are not numbers, all count as equal.
-fn version(pod: &Pod) -> u64 {
-    pod.metadata.resource_version.as_ref().and_then(|text| text.parse().ok()).unwrap_or_default()
+/// What becomes of a pod of the server that a static pod keeps from running.
+fn displace(view: &PodView, copy: &Pod, now: &Now) -> Option<Ask> {
+    // Containers of the static pod are started only when those of the other one are dead.
+    let has_its_place =
+        view.leaving.is_none() && view.status.phase.as_deref().is_some_and(|it| it != "Pending");
+    if !has_its_place {
+        return None;
+    }
+    let none = PodStatus::default();
+    let (uid, theirs) = (uid(copy), copy.status.as_ref().unwrap_or(&none));
+    let ends = wanted::displaced(theirs, &view.pod, &uid, now.wall).map(Ask::Status);
+    let version = copy.metadata.resource_version.clone();
+    let is_deleted = copy.metadata.deletion_timestamp.is_some();
+    ends.or_else(|| is_deleted.then_some(Ask::Finish { uid, version }))
 }
 
 /// The pod in an answer.

@@ -37,7 +37,7 @@ fn is_plain_init(pod: &DesiredPod, name: &str) -> bool {
     pod.container(name).is_some_and(|(kind, _)| kind == ContainerKind::Init)
 }
 
-fn end(c: &mut ContainerStatus) {
+pub(super) fn end(c: &mut ContainerStatus) {
     if c.state.as_ref().is_some_and(|state| state.terminated.is_some()) {
         return;
     }

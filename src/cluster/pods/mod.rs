@@ -9,6 +9,7 @@
 
 pub mod desk;
 mod finish;
+mod known;
 pub mod mirror;
 #[cfg(test)]
 mod tests;

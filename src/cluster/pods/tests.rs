@@ -1,5 +1,7 @@
 //! Tables of requests about pods. Times are fixed; the server's pods and the node's are written as JSON.
 
+mod trouble;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -375,9 +377,12 @@ fn mirror_pods() {
     let stays = std::mem::replace(&mut rig.views, vec![ending]);
     assert_eq!(rig.next(), Next::Wait(None));
     rig.views = stays;
-    // Another user's pod.
+    // Another user's pod: see `displaced`.
+    let not_yet = vec![view(Source::File, "h1", json!({"phase": "Pending"}))];
+    let runs = std::mem::replace(&mut rig.views, not_yet);
     rig.watch(vec![api_copy("x", "1", running(), false)]);
     assert_eq!(rig.next(), Next::Wait(None));
+    rig.views = runs;
     // The manifest is gone.
     rig.views.clear();
     assert_eq!(rig.next(), Next::Wait(None));

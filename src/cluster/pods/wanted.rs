@@ -94,6 +94,28 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     Ok(all)
 }
 
+/// The body of the patch that ends the server's pod of this UID, whose name a static pod of this node has, so that it does
+/// not run here any more; `None` when it has ended. The kubelet runs both.
+pub fn displaced(theirs: &PodStatus, by: &DesiredPod, uid: &str, now: Timestamp) -> Option<Value> {
+    if is_terminal(theirs) {
+        return None;
+    }
+    let mut all = theirs.clone();
+    let lists = [
+        &mut all.init_container_statuses,
+        &mut all.container_statuses,
+        &mut all.ephemeral_container_statuses,
+    ];
+    lists.into_iter().flatten().flatten().for_each(finish::end);
+    all.phase = Some("Failed".to_owned());
+    all.reason = Some("DuplicateName".to_owned());
+    all.message = Some(format!("A static pod of the node has its name: {}", by.origin.path));
+    not_ready(&mut all, now);
+    let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or_default();
+    let changes = patch::diff(&json(theirs), &json(&all))?;
+    Some(json!({ "metadata": { "uid": uid }, "status": changes }))
+}
+
 fn any_runs(status: &PodStatus) -> bool {
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let mut all = all.chain(status.ephemeral_container_statuses.iter().flatten());

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::docker::Known;
-use super::entry::{Blocked, Entry};
+use super::entry::{Blocked, Entry, WorkerInfo};
 use super::{Effect, InUse, Turn, unmanaged};
 use crate::base::order;
 use crate::base::table::Set;
@@ -13,6 +13,7 @@ use crate::machine::{Hint, StopOrder, Wish};
 use crate::plan::Owned;
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, PodKey, Source};
+use crate::runtime::DockerState;
 
 /// When the files of pods that vanished while the daemon was down are removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,16 +203,36 @@ impl Turn {
     pub(super) fn earlier(&self, staying: bool) -> impl Iterator<Item = (&PodKey, &Arc<DesiredPod>)> {
         self.node.earlier.iter().filter(move |(key, pod)| {
             let entry = self.entries.get(key);
-            // What replaces it adds no load.
-            if entry.is_some_and(|entry| entry.active().next().is_some()) {
+            let mut known = entry.into_iter().flat_map(|entry| entry.desired.iter().chain(entry.leaving()));
+            if known.any(|it| it.uid == pod.uid) {
                 return false;
             }
             match entry.and_then(|entry| entry.worker.as_ref()) {
-                Some(worker) => !worker.terminated,
+                Some(worker) if worker.terminated => false,
+                // Another version waits for its end.
+                Some(worker) if entry.is_some_and(|entry| entry.desired.is_some()) => {
+                    self.runs_for(worker, key, &pod.uid)
+                }
+                Some(_) => true,
                 None if !self.runs_still(key, &pod.uid) => false,
                 None => staying || self.docker.found.get(key).is_some_and(|all| self.is_stopped_next(all)),
             }
         })
+    }
+
+    /// Whether such a pod of this identity counts.
+    pub(super) fn counts_earlier(&self, key: &PodKey) -> bool {
+        self.node.earlier.contains_key(key) && self.earlier(true).any(|(it, _)| it == key)
+    }
+
+    /// Whether a container of this UID runs, as its worker sees it, or as Docker's list shows it before that has told.
+    fn runs_for(&self, worker: &WorkerInfo, key: &PodKey, uid: &str) -> bool {
+        if worker.seen.is_empty() {
+            return self.runs_still(key, uid);
+        }
+        let mut own =
+            self.docker.found.get(key).into_iter().flatten().filter(|c| c.uid == uid && !c.is_sandbox());
+        own.any(|c| worker.seen.get(&c.id) == Some(&DockerState::Running))
     }
 
     fn runs_still(&self, key: &PodKey, uid: &str) -> bool {

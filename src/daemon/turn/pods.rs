@@ -346,6 +346,7 @@ impl Turn {
     }
 
     pub(super) fn report(&mut self, key: &PodKey, report: Report, now: &Now) {
+        let counted = self.counts_earlier(key);
         // The report of a worker that has ended meanwhile is dropped.
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(worker) = entry.worker.as_mut() else { return };
@@ -364,7 +365,7 @@ impl Turn {
                 let found = self.docker.found.get(key);
                 let is_there = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
                 self.changed |= worker.note_stopped(killed, wishes, is_there);
-                if ran && !worker.runs() && entry.is_over() {
+                if ran && !worker.runs() && entry.is_over() || counted && !self.counts_earlier(key) {
                     self.readmit(&[], now);
                 }
             }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::Kit;
 use crate::base::limits;
+use crate::base::pace::doubled;
 use crate::pod::waiting::hook_exited;
 use crate::probe::outcome::{self, Outcome};
 use crate::probe::spec::{HookKind, HookStep};
@@ -32,6 +33,8 @@ pub(super) struct Exec {
     began: Instant,
     /// Time of the next try.
     again: Option<Instant>,
+    /// How often Docker did not create or start it, though it was there.
+    missed: u32,
     /// What has happened to it that was not told yet.
     news: Option<HookStep>,
     /// The end of its timeout, if Docker reports that it still runs.
@@ -58,6 +61,7 @@ impl Exec {
             hook,
             began: Instant::now(),
             again: None,
+            missed: 0,
             news: None,
             due: None,
             asked: None,
@@ -82,13 +86,14 @@ impl Exec {
         }
         match result {
             Some(Ok(done)) => return Some(self.ended(&done)),
-            Some(Err(DockerError::Unreachable(_))) if !is_started && self.may_wait(kit, now) => {
-                // No part of the request was sent.
-                self.again = Some(later(now, limits::RECONNECT_MAX));
-                self.news = Some(HookStep::Waits);
-                return None;
-            }
-            Some(Err(error)) => return Some(Outcome::unknown(error.to_string())),
+            Some(Err(error)) => match self.wait_after(&error, kit, now).filter(|_| !is_started) {
+                Some(wait) => {
+                    self.again = Some(later(now, wait));
+                    self.news = Some(HookStep::Waits);
+                    return None;
+                }
+                None => return Some(Outcome::unknown(error.to_string())),
+            },
             None => {}
         }
         if !self.run.is_running() {
@@ -127,12 +132,24 @@ impl Exec {
         }
     }
 
-    fn may_wait(&self, kit: &Kit, now: Instant) -> bool {
-        match self.hook {
-            Some(HookKind::PreStop) => true,
-            Some(HookKind::PostStart) => now < later(self.began, kit.patience),
-            None => false,
+    /// After which time a hook that has not begun is tried again.
+    fn wait_after(&mut self, error: &DockerError, kit: &Kit, now: Instant) -> Option<Duration> {
+        let is_retried = match (self.hook?, error) {
+            // No part of the request was sent.
+            (HookKind::PostStart, DockerError::Unreachable(_)) if now < later(self.began, kit.patience) => {
+                return Some(limits::RECONNECT_MAX);
+            }
+            (HookKind::PreStop, DockerError::Unreachable(_)) => return Some(limits::RECONNECT_MAX),
+            // Its stop signal waits for Docker in the same way.
+            (HookKind::PreStop, DockerError::Refused(refusal)) => refusal.status >= 500,
+            (HookKind::PreStop, error) => matches!(error, DockerError::Lost(_) | DockerError::Timeout(_)),
+            (HookKind::PostStart, _) => false,
+        };
+        if !is_retried || self.missed >= limits::STOP_SIGNALS_MISSED {
+            return None;
         }
+        self.missed = self.missed.saturating_add(1);
+        Some(doubled(limits::CALL_RETRY_MIN, self.missed.saturating_sub(1), limits::CALL_RETRY_MAX))
     }
 
     pub fn take_news(&mut self) -> Option<HookStep> {

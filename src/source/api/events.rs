@@ -77,6 +77,10 @@ impl Actor {
     /// Applies an event; returns whether the set may have changed. `first` gathers the pods of the first part of a
     /// stream.
     pub(super) fn hear(&mut self, event: WatchEvent, first: &mut Option<Fresh>) -> Result<bool, Fault> {
+        // The end of an empty stream of something else would stop every pod.
+        if event.object.get("kind").and_then(Value::as_str) != Some("Pod") {
+            return Err(ApiError::BadAnswer("what the server tells is no event of a pod".to_owned()).into());
+        }
         match event.kind {
             Kind::Bookmark { is_initial_end: true } => {
                 let Some(fresh) = first.take() else { return Ok(false) };

@@ -300,6 +300,41 @@ fn a_pod_that_is_stopped_has_its_room_until_it_is_dead_also_for_the_next_daemon(
     assert!(acts(rig.list(&RUNS)).contains(&"run b/b-1".to_owned()));
 }
 
+/// Regression: an edit counted as small as it would be, while the large version before it still ended.
+#[test]
+fn the_version_before_an_edit_has_its_room_until_it_is_dead_also_for_the_next_daemon() {
+    let mut rig = Rig::listed_with(node());
+    let (old, new, b) = (plain("a", 700), plain("a/a-2", 100), plain("b", 700));
+    rig.want(std::slice::from_ref(&old));
+    rig.status(&old, "Running", false);
+    rig.want(std::slice::from_ref(&new));
+    rig.status(&old, "Running", true);
+    let mut next = Rig::with(node());
+    next.goes_on_from(&rig.snapshot());
+    next.want(&[new, b]);
+    next.list(&["a/a-1/POD running", "a/a-1/app running"]);
+    assert!(next.shown().contains("b Failed OutOfcpu"), "{}", next.shown());
+    let seen = |rig: &mut Rig, app: &str| acts(rig.seen("a", &["a/a-1/POD running", app]));
+    assert_eq!(seen(&mut next, "a/a-1/app running"), [""; 0]);
+    let told = seen(&mut next, "a/a-1/app exited");
+    assert!(told.contains(&"run b/b-1".to_owned()), "{told:?}");
+}
+
+/// Regression: a pod that its source told only after Docker's first list kept its room after its end.
+#[test]
+fn a_pod_that_is_told_late_and_ends_holds_no_room() {
+    let mut rig = Rig::with(Config { policy: config().policy, ..one_behind() });
+    of_source(&mut rig, Source::File, &[&plain("b", 700)]);
+    rig.list(&["a/a-1/POD running of http", "a/a-1/app running of http"]);
+    let job = plain("a", 700);
+    of_source(&mut rig, Source::Http, &[&job]);
+    let job = Arc::new(DesiredPod { source: Source::Http, ..(*job).clone() });
+    rig.status(&job, "Running", false);
+    let mut told = rig.seen("a", &["a/a-1/POD exited", "a/a-1/app exited"]);
+    told.extend(rig.status(&job, "Succeeded", false));
+    assert!(rig.shown().contains("a Succeeded, b Pending"), "{}", rig.shown());
+}
+
 /// The pod is left alone, for its source is silent, and ends by itself: the next list may be minutes away.
 #[test]
 fn a_pod_that_is_left_alone_has_its_room_until_it_ends_by_itself() {

@@ -1,6 +1,7 @@
 //! Commands in containers, with a Docker that stalls in the meantime.
 
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::probe::outcome;
@@ -145,6 +146,67 @@ fn a_hook_that_has_begun_is_waited_for_when_docker_is_gone_meanwhile() {
     let mut attempt = Attempt::begin(&question, &kit);
     assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Passed));
     assert_eq!(attempt.take_news(), Some(HookStep::Begun));
+}
+
+/// Regression: a preStop hook was skipped for good, though the stop signal after it waits for Docker.
+#[test]
+fn a_pre_stop_that_docker_refuses_or_loses_is_tried_again() {
+    let outcome = |kind: HookKind, plan: &[&'static str]| {
+        let plan = Arc::new(Mutex::new(plan.iter().rev().copied().collect::<Vec<_>>()));
+        let connections = (0..6).map(|_| {
+            let plan = Arc::clone(&plan);
+            let connection: Box<dyn FnOnce(UnixStream) + Send> =
+                Box::new(move |stream| planned(stream, &plan));
+            connection
+        });
+        let server = Server::start(connections.collect());
+        let kit = Kit::new(Docker::Engine(Client::new(server.path())));
+        let action = command();
+        let question = Question { id: "c", address: None, action: &action, timeout: None, hook: Some(kind) };
+        let mut attempt = Attempt::begin(&question, &kit);
+        let outcome = after(&mut attempt, &kit, PATIENCE);
+        (outcome, plan.lock().unwrap().len())
+    };
+    let passes = (Some(Outcome::Passed), 0);
+    assert_eq!(outcome(HookKind::PreStop, &["create 500", "create", "start", "ended"]), passes);
+    assert_eq!(outcome(HookKind::PreStop, &["create lost", "create", "start", "ended"]), passes);
+    assert_eq!(outcome(HookKind::PreStop, &["create", "start 500", "create", "start", "ended"]), passes);
+    // The start is lost: Docker has not carried it out, or has.
+    let lost = ["create", "start lost", "not started", "create", "start", "ended"];
+    assert_eq!(outcome(HookKind::PreStop, &lost), passes);
+    assert_eq!(outcome(HookKind::PreStop, &["create", "start lost", "ended"]), passes);
+    assert_eq!(outcome(HookKind::PreStop, &["create", "start lost", "running", "ended"]), passes);
+    let (failed, left) = outcome(HookKind::PostStart, &["create 500", "create"]);
+    assert!(matches!(failed, Some(Outcome::Errored { .. })) && left == 1, "{failed:?}");
+}
+
+/// A Docker that does with each call what the plan says next.
+fn planned(mut stream: UnixStream, plan: &Mutex<Vec<&'static str>>) {
+    let refused = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 16\r\n\r\n{\"message\": \"x\"}";
+    loop {
+        let mut first = [0; 20];
+        // The client has gone, or looks whether the connection still stands.
+        if !matches!(rustix::net::recv(&stream, &mut first, rustix::net::RecvFlags::PEEK), Ok((_, 1..))) {
+            return;
+        }
+        let is_ping = String::from_utf8_lossy(&first).contains("_ping") || first.starts_with(b"HEAD");
+        let step = if is_ping { "ping" } else { plan.lock().unwrap().pop().unwrap_or("end") };
+        read_request(&stream);
+        let text = match step {
+            "ping" => ok("OK"),
+            "create" => ok(r#"{"Id":"e"}"#),
+            "create 500" | "start 500" => refused.to_owned(),
+            "ended" => ok(r#"{"Running": false, "ExitCode": 0}"#),
+            "running" => ok(r#"{"Running": true, "ExitCode": null}"#),
+            "not started" => ok(r#"{"Running": false, "ExitCode": null}"#),
+            "start" => {
+                stream.write_all(RAW).unwrap();
+                return;
+            }
+            _ => return,
+        };
+        stream.write_all(text.as_bytes()).unwrap();
+    }
 }
 
 #[test]
