@@ -1,9 +1,8 @@
 //! Reads an image archive on disk as bytes for Docker. Docker unpacks gzip, bzip2 and xz itself; zstd,
 //! which only newer Docker versions unpack, is unpacked here.
 
-use std::error::Error;
 use std::fs::Metadata;
-use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -126,7 +125,7 @@ fn is_tar_header(head: &[u8]) -> bool {
 
 /// Unpacks zstd, frame after frame.
 struct Zstd {
-    packed: BufReader<Stream>,
+    packed: BufReader<Noted>,
     frame: FrameDecoder,
     inside: bool,
 }
@@ -135,7 +134,14 @@ impl Zstd {
     fn new(file: Stream) -> Zstd {
         let mut frame = FrameDecoder::new();
         frame.set_max_window_size(limits::ZSTD_WINDOW);
-        Zstd { packed: BufReader::with_capacity(limits::LOAD_CHUNK, file), frame, inside: false }
+        let packed = BufReader::with_capacity(limits::LOAD_CHUNK, Noted { stream: file, failed: None });
+        Zstd { packed, frame, inside: false }
+    }
+
+    /// The decoder has failed: for an error of the disk or the pipe, or for what it has read.
+    fn damaged(&mut self) -> io::Error {
+        let failed = self.packed.get_mut().failed.take();
+        failed.unwrap_or_else(|| io::Error::other("its zstd data are damaged or cut off"))
     }
 
     /// Goes to the next frame; returns false at the end of the file.
@@ -158,24 +164,26 @@ impl Zstd {
                         "unpacking it needs {mib} MiB of memory, at most {most} MiB are allowed: pack it with a smaller window (zstd without --ultra and --long)"
                     )));
                 }
-                Err(error) => return Err(damaged(&error)),
+                Err(_) => return Err(self.damaged()),
             }
         }
     }
 }
 
-/// Converts a decoder's error. An error of the disk or the pipe is kept; other errors would show the
-/// decoder's internals.
-fn damaged(error: &FrameDecoderError) -> io::Error {
-    let mut cause: Option<&dyn Error> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(io) = inner.downcast_ref::<io::Error>().filter(|io| io.kind() != ErrorKind::UnexpectedEof)
-        {
-            return io::Error::new(io.kind(), io.to_string());
+/// A stream, and its last error: the decoder's own errors would bring eleven KiB of texts that nobody reads.
+struct Noted {
+    stream: Stream,
+    failed: Option<io::Error>,
+}
+
+impl Read for Noted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let result = self.stream.read(buffer);
+        if let Err(error) = &result {
+            self.failed = Some(io::Error::new(error.kind(), error.to_string()));
         }
-        cause = inner.source();
+        result
     }
-    io::Error::other("its zstd data are damaged or cut off")
 }
 
 impl Read for Zstd {
@@ -184,7 +192,9 @@ impl Read for Zstd {
             if self.inside {
                 while self.frame.can_collect() == 0 && !self.frame.is_finished() {
                     let blocks = BlockDecodingStrategy::UptoBlocks(1);
-                    self.frame.decode_blocks(&mut self.packed, blocks).map_err(|e| damaged(&e))?;
+                    if self.frame.decode_blocks(&mut self.packed, blocks).is_err() {
+                        return Err(self.damaged());
+                    }
                 }
                 let n = self.frame.read(buffer)?;
                 if n > 0 || buffer.is_empty() {

@@ -9,6 +9,7 @@
 mod tokens;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::json::json;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -28,6 +29,9 @@ use tokens::Tokens;
 const COMPONENT: &str = "kubelet";
 /// The namespace of events about the node, which has no namespace itself.
 const OF_NODES: &str = "default";
+
+/// See [`Sent::late`].
+const IN_TIME: (u32, Mono) = (0, Mono(Duration::ZERO));
 
 /// A request about an event.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,16 +61,16 @@ pub enum Next {
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     count: u32,
-    /// The server has lost the event.
+    /// The server has lost the event, or has not taken it yet.
     is_lost: bool,
+    /// How often in a row the server could not take it, and when it is sent again.
+    late: (u32, Mono),
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Post {
     sent: Table<i128, Sent>,
-    /// Events that the server could not take: how often, and when they are sent again.
-    late: Table<i128, (u32, Mono)>,
     tokens: Tokens,
     /// The event whose token was taken, until it has an answer.
     paid: Option<i128>,
@@ -78,7 +82,9 @@ impl Post {
     /// The state after the events of an earlier daemon, which count as sent.
     #[must_use]
     pub fn after(earlier: &[Arc<Kept>]) -> Post {
-        let sent = earlier.iter().map(|kept| (kept.serial, Sent { count: kept.count, is_lost: false }));
+        let sent = earlier
+            .iter()
+            .map(|kept| (kept.serial, Sent { count: kept.count, is_lost: false, late: IN_TIME }));
         Post { sent: sent.collect(), ..Post::default() }
     }
 
@@ -87,16 +93,15 @@ impl Post {
         if now < self.retry_at {
             return Next::Wait(Some(self.retry_at));
         }
-        if self.sent.len() > kept.len() || !self.late.is_empty() {
+        if self.sent.len() > kept.len() {
             let known = order::set(kept.iter().map(|kept| kept.serial));
             self.sent.retain(|serial, _| known.contains(serial));
-            self.late.retain(|serial, _| known.contains(serial));
         }
         let mut later: Option<Mono> = None;
         for kept in kept {
             let sent = self.sent.get(&kept.serial).copied();
-            if let Some((_, at)) = self.late.get(&kept.serial).filter(|(_, at)| now < *at) {
-                later = Some(later.map_or(*at, |later| later.min(*at)));
+            if let Some(at) = sent.map(|sent| sent.late.1).filter(|at| now < *at) {
+                later = Some(later.map_or(at, |later| later.min(at)));
                 continue;
             }
             if sent.is_some_and(|sent| !sent.is_lost && sent.count >= kept.count) {
@@ -123,16 +128,19 @@ impl Post {
             return is_new.then_some((log::Level::Debug, line));
         }
         (self.is_down, self.paid) = (false, None);
-        let tries = self.late.remove(&ask.serial).map_or(0, |(tries, _)| tries).saturating_add(1);
         // Others do not wait for it. The kubelet does not send it again.
-        if matches!(answer, Answer::Unable(_)) && tries < limits::API_EVENT_TRIES {
-            self.late.insert(ask.serial, (tries, now.after(limits::API_EVENT_RETRY)));
-            return None;
+        if matches!(answer, Answer::Unable(_)) {
+            let unsent = Sent { count: 0, is_lost: true, late: IN_TIME };
+            let sent = self.sent.get_or_insert_with(ask.serial, || unsent);
+            sent.late = (sent.late.0.saturating_add(1), now.after(limits::API_EVENT_RETRY));
+            if sent.late.0 < limits::API_EVENT_TRIES {
+                return None;
+            }
         }
         let is_lost = !ask.is_new && *answer == Answer::Missing;
         // An earlier request has created it after all, with an unknown count.
         let count = if *answer == Answer::Exists && ask.count > 1 { 0 } else { ask.count };
-        self.sent.insert(ask.serial, Sent { count, is_lost });
+        self.sent.insert(ask.serial, Sent { count, is_lost, late: IN_TIME });
         // A namespace that is being removed accepts no events: this is not a problem.
         match answer {
             Answer::Forbidden(why) | Answer::Refused(why) | Answer::Unable(why) => {

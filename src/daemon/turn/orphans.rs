@@ -200,8 +200,8 @@ impl Turn {
 
     /// The pods of an earlier daemon that still hold ports and resources, though no source tells them: the kubelet forgets
     /// them. `staying`: also those that nobody has told to stop, and nobody may.
-    pub(super) fn earlier(&self, staying: bool) -> impl Iterator<Item = (&PodKey, &Arc<DesiredPod>)> {
-        self.node.earlier.iter().filter(move |(key, pod)| {
+    pub(super) fn earlier(&self, staying: bool) -> Vec<&Arc<DesiredPod>> {
+        let all = self.node.earlier.iter().filter(|(key, pod)| {
             let entry = self.entries.get(key);
             let mut known = entry.into_iter().flat_map(|entry| entry.desired.iter().chain(entry.leaving()));
             if known.any(|it| it.uid == pod.uid) {
@@ -217,12 +217,13 @@ impl Turn {
                 None if !self.runs_still(key, &pod.uid) => false,
                 None => staying || self.docker.found.get(key).is_some_and(|all| self.is_stopped_next(all)),
             }
-        })
+        });
+        all.map(|(_, pod)| pod).collect()
     }
 
     /// Whether such a pod of this identity counts.
     pub(super) fn counts_earlier(&self, key: &PodKey) -> bool {
-        self.node.earlier.contains_key(key) && self.earlier(true).any(|(it, _)| it == key)
+        self.node.earlier.contains_key(key) && self.earlier(true).iter().any(|pod| pod.key == *key)
     }
 
     /// Whether a container of this UID runs, as its worker sees it, or as Docker's list shows it before that has told.

@@ -291,7 +291,7 @@ impl Turn {
     fn has_no_place(&self, key: &PodKey) -> bool {
         let refused = self.entries.get(key).and_then(Entry::rejected);
         let is_for_place = refused.is_some_and(|refused| refused.rejection.reason == Reason::of_pods());
-        let active = || self.entries.values().flat_map(Entry::active).count() + self.earlier(true).count();
+        let active = || self.entries.values().flat_map(Entry::active).count() + self.earlier(true).len();
         is_for_place && i64::try_from(active()).is_ok_and(|active| active >= self.config.node.max_pods)
     }
 
@@ -305,7 +305,7 @@ impl Turn {
             entry.active().filter(move |pod| waits.is_none_or(|held| !Arc::ptr_eq(&held.pod, pod)))
         });
         // The pod itself does not count.
-        let earlier = self.earlier(!self.precedes(pod)).map(|(_, pod)| pod);
+        let earlier = self.earlier(!self.precedes(pod));
         let others = others.chain(earlier).filter(|other| other.key != pod.key);
         self.check_uid(pod)?;
         // Running pods and their replacements add no load. Pods that ran before a restart of the machine or of Docker,

@@ -191,7 +191,7 @@ impl Turn {
     fn awaited_for(&self, pod: &DesiredPod) -> String {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
         let leaving = others.filter(|(_, entry)| entry.leaving().is_some()).map(|(key, _)| key);
-        let earlier = self.earlier(false).map(|(key, _)| key).filter(|key| **key != pod.key);
+        let earlier = self.earlier(false).into_iter().map(|it| &it.key).filter(|key| **key != pod.key);
         let leaving: Vec<String> = leaving.chain(earlier).map(PodKey::to_string).collect();
         let named = leaving.iter().take(limits::ROOM_NAMES).cloned().collect::<Vec<_>>().join(", ");
         let more = if leaving.len() > limits::ROOM_NAMES { " and others" } else { "" };
