@@ -349,9 +349,9 @@ fn displace(view: &PodView, copy: &Pod, now: &Now) -> Option<Ask> {
     }
     let none = PodStatus::default();
     let (uid, theirs) = (uid(copy), copy.status.as_ref().unwrap_or(&none));
-    let ends = wanted::displaced(theirs, &view.pod, &uid, now.wall).map(Ask::Status);
-    let version = copy.metadata.resource_version.clone();
     let is_deleted = copy.metadata.deletion_timestamp.is_some();
+    let ends = wanted::displaced(theirs, &view.pod, &copy.metadata, now.wall).map(Ask::Status);
+    let version = copy.metadata.resource_version.clone();
     ends.or_else(|| is_deleted.then_some(Ask::Finish { uid, version }))
 }
 

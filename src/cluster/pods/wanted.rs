@@ -3,6 +3,7 @@
 
 use crate::base::json::json;
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::finish;
@@ -94,9 +95,15 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     Ok(all)
 }
 
-/// The body of the patch that ends the server's pod of this UID, whose name a static pod of this node has, so that it does
-/// not run here any more; `None` when it has ended. The kubelet runs both.
-pub fn displaced(theirs: &PodStatus, by: &DesiredPod, uid: &str, now: Timestamp) -> Option<Value> {
+/// The body of the patch for the server's pod whose name a static pod of this node has, so that it does not run
+/// here; `None` when the server has it. It ends when it is deleted; otherwise it may run again when the static pod has gone.
+/// The kubelet runs both.
+pub fn displaced(
+    theirs: &PodStatus,
+    by: &DesiredPod,
+    metadata: &ObjectMeta,
+    now: Timestamp,
+) -> Option<Value> {
     if is_terminal(theirs) {
         return None;
     }
@@ -107,13 +114,17 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, uid: &str, now: Timestamp)
         &mut all.ephemeral_container_statuses,
     ];
     lists.into_iter().flatten().flatten().for_each(finish::end);
-    all.phase = Some("Failed".to_owned());
+    if metadata.deletion_timestamp.is_some() {
+        all.phase = Some("Failed".to_owned());
+    }
     all.reason = Some("DuplicateName".to_owned());
     all.message = Some(format!("A static pod of the node has its name: {}", by.origin.path));
     not_ready(&mut all, now);
     let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or_default();
     let changes = patch::diff(&json(theirs), &json(&all))?;
-    Some(json!({ "metadata": { "uid": uid }, "status": changes }))
+    // All of it is made from the server's status, of which a later one may be on its way.
+    let of = json!({ "uid": metadata.uid, "resourceVersion": metadata.resource_version });
+    Some(json!({ "metadata": of, "status": changes }))
 }
 
 fn any_runs(status: &PodStatus) -> bool {

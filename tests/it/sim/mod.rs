@@ -54,6 +54,8 @@ fn seeds(default: u64, scene: impl Fn(&mut World) + Sync) {
                         break;
                     }
                     if run(seed, false, &scene).1.is_some() {
+                        // A long run may be ended before its own end.
+                        eprintln!("seed {seed} fails");
                         failed.lock().unwrap().insert(seed);
                     }
                 }
