@@ -205,7 +205,7 @@ impl Execution {
                     match detail.exit_code.filter(|_| !detail.running) {
                         Some(code) => Ok(Next::End(code)),
                         None if self.started.is_none() && !detail.running => {
-                            Err(DockerError::Unreachable("the start of a command was lost".to_owned()))
+                            Err(DockerError::Lost("the start of a command was lost".to_owned()))
                         }
                         None if Instant::now() < until => {
                             Ok(Next::Wait(Step::pause(id, limits::EXEC_EXIT_LOOK, until)))
