@@ -112,11 +112,13 @@ impl Stop {
         }
     }
 
-    /// Whether Docker has confirmed no signal yet; `asked`: one is under way.
-    fn is_untold(&self, asked: bool) -> bool {
+    /// Whether what is stopped after it waits for it when the pod's grace is over; `asked`: a signal is under way. A sidecar
+    /// keeps another one waiting only while Docker has confirmed no signal, as in the kubelet; a regular container,
+    /// which a hook or Docker may have kept from its signal, until its own time is over.
+    fn is_waited_for(&self, is_sidecar: bool, asked: bool) -> bool {
         match self.signalled {
-            Signalled::Not => self.may_wait(),
-            Signalled::Asked(_) => asked,
+            Signalled::Not => !is_sidecar || self.may_wait(),
+            Signalled::Asked(_) => !is_sidecar || asked,
             Signalled::Killed(_) | Signalled::NotKilled => false,
         }
     }
@@ -174,15 +176,16 @@ impl Machine {
         let waits = waits.filter(|c| c.state.is_running() && !c.is_sandbox() && !ids.contains(&c.id));
         let spent = |c: &Owned| began.after(Duration::from_secs(u64::from(seconds_of(c, grace, spec))));
         let waits: Vec<(Mono, String)> = waits.map(|c| (spent(c), c.id.clone())).collect();
-        // Not while one before it could not be told to end.
-        let is_untold = |id: &String| {
-            self.containers.stop_of(id).is_some_and(|stop| stop.is_untold(self.calls.is_changing(id)))
+        let is_waited_for = |id: &String| {
+            let is_sidecar = self.containers.current().get(id).is_some_and(Owned::is_sidecar);
+            let stop = self.containers.stop_of(id);
+            stop.is_some_and(|stop| stop.is_waited_for(is_sidecar, self.calls.is_changing(id)))
         };
-        let are_told = !ids.iter().any(is_untold);
+        let have_had_their_time = !ids.iter().any(is_waited_for);
         for (until, id) in waits {
             if now.mono < until {
                 self.out.wake_at(until);
-            } else if are_told {
+            } else if have_had_their_time {
                 ids.push(id);
             }
         }

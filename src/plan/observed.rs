@@ -218,6 +218,11 @@ impl Owned {
     pub fn is_sandbox(&self) -> bool {
         matches!(self.role, Role::Sandbox { .. })
     }
+    /// True for an init container that runs as long as the pod.
+    #[must_use]
+    pub fn is_sidecar(&self) -> bool {
+        matches!(self.role, Role::Container { kind: ContainerKind::Sidecar, .. })
+    }
     /// The container's name in the pod; `None` for a sandbox.
     #[must_use]
     pub fn container_name(&self) -> Option<&str> {

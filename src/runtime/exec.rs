@@ -17,8 +17,12 @@ use super::frames::StreamKind;
 use super::refusal::refusal;
 use super::request::Request;
 use super::stream::{Body, Output, OutputStream};
-use super::types::{Call, DockerError, Reply};
+use super::types::{Call, DockerError, ExecDetail, Reply};
 use crate::base::limits;
+use crate::base::pace::doubled;
+
+/// The exit code that Docker notes of a command that it could not start (moby/moby `daemon/exec.go`).
+const NOT_STARTED: i64 = 126;
 
 /// A command that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +46,10 @@ pub struct Execution {
     /// Its end is found out also when its streams break off.
     lasting: bool,
     started: Option<Instant>,
+    /// The answer to its start, which Docker may have carried out all the same.
+    unsure: Option<DockerError>,
+    /// Failures in a row to learn whether it has ended.
+    missed: u32,
     /// There may be more to read at once.
     more: bool,
     stdout: Vec<u8>,
@@ -107,6 +115,8 @@ impl Execution {
             patience,
             lasting: false,
             started: None,
+            unsure: None,
+            missed: 0,
             more: false,
             stdout: Vec::new(),
             stderr: Vec::new(),
@@ -172,15 +182,16 @@ impl Execution {
                 Some(answer) => self.start(answer.and_then(Reply::exec_created)?).map(Next::Continue),
             },
             Step::Start { id, mut exchange, until } => match exchange.advance(Goal::Head) {
-                // It may have been started.
-                Err(DockerError::Lost(_)) if self.lasting => Ok(Next::Continue(self.ask_soon(id))),
-                Err(error) => Err(error),
-                Ok(None) if Instant::now() >= until => Err(DockerError::Timeout(exchange.what().to_owned())),
+                Err(error) => self.not_started(id, error),
+                Ok(None) if Instant::now() >= until => {
+                    let error = DockerError::Timeout(exchange.what().to_owned());
+                    self.not_started(id, error)
+                }
                 Ok(None) => Ok(Next::Wait(Step::Start { id, exchange, until })),
                 Ok(Some(answer)) if answer.head.status >= 300 => {
                     let error = refusal(answer.head.status, &answer.body);
                     exchange.finish();
-                    Err(error)
+                    self.not_started(id, error)
                 }
                 Ok(Some(answer)) => {
                     self.started = Some(Instant::now());
@@ -197,32 +208,74 @@ impl Execution {
             }
             Step::Ask { id, mut pending, until } => match pending.advance() {
                 None => Ok(Next::Wait(Step::Ask { id, pending, until })),
-                Some(Err(DockerError::Unreachable(_) | DockerError::Lost(_))) if self.lasting => {
-                    Ok(Next::Wait(Step::pause(id, limits::RECONNECT_MAX, until)))
-                }
-                Some(answer) => {
-                    let detail = answer.and_then(Reply::exec)?;
-                    match detail.exit_code.filter(|_| !detail.running) {
-                        Some(code) => Ok(Next::End(code)),
-                        None if self.started.is_none() && !detail.running => {
-                            Err(DockerError::Lost("the start of a command was lost".to_owned()))
-                        }
-                        None if Instant::now() < until => {
-                            Ok(Next::Wait(Step::pause(id, limits::EXEC_EXIT_LOOK, until)))
-                        }
-                        None if self.lasting => Ok(Next::Wait(Step::pause(id, limits::RECONNECT_MAX, until))),
-                        None => {
-                            let why = "exec: its output is over, and it still runs";
-                            Err(DockerError::BadAnswer(why.to_owned()))
-                        }
-                    }
-                }
+                Some(answer) => match answer.and_then(Reply::exec) {
+                    Ok(detail) => self.seen(id, &detail, until),
+                    Err(error) => self.not_seen(id, error, until),
+                },
             },
             Step::Pause { id, at, until } if Instant::now() < at => {
                 Ok(Next::Wait(Step::Pause { id, at, until }))
             }
             Step::Pause { id, until, .. } => Ok(Next::Continue(self.ask(id, until))),
             Step::Over => Err(DockerError::Lost("the result was taken before".to_owned())),
+        }
+    }
+
+    /// Takes a failed start. Docker may have carried it out, unless it was not sent or was refused for what it is.
+    fn not_started(&mut self, id: String, error: DockerError) -> Result<Next, DockerError> {
+        let may_run = match &error {
+            DockerError::Lost(_) | DockerError::Timeout(_) | DockerError::BadAnswer(_) => true,
+            DockerError::Refused(refusal) => refusal.status >= 500,
+            _ => false,
+        };
+        if !(self.lasting && may_run) {
+            return Err(error);
+        }
+        self.unsure = Some(error);
+        Ok(Next::Continue(self.ask_soon(id)))
+    }
+
+    /// Takes what Docker says of the command.
+    fn seen(&mut self, id: String, detail: &ExecDetail, until: Instant) -> Result<Next, DockerError> {
+        self.missed = 0;
+        if detail.running {
+            self.unsure = None;
+            self.started.get_or_insert_with(Instant::now);
+        }
+        match detail.exit_code.filter(|_| !detail.running) {
+            // Docker notes this code itself where it cannot start a command.
+            Some(NOT_STARTED) | None if self.started.is_none() && !detail.running => {
+                let lost = || DockerError::Lost("the start of a command was lost".to_owned());
+                Err(self.unsure.take().unwrap_or_else(lost))
+            }
+            Some(code) => Ok(Next::End(code)),
+            None if Instant::now() < until => Ok(Next::Wait(Step::pause(id, limits::EXEC_EXIT_LOOK, until))),
+            None if self.lasting => Ok(Next::Wait(Step::pause(id, limits::RECONNECT_MAX, until))),
+            None => Err(DockerError::BadAnswer("exec: its output is over, and it still runs".to_owned())),
+        }
+    }
+
+    /// Docker does not say whether the command has ended. One that lasts is asked about again, but not for ever by a
+    /// Docker that is there.
+    fn not_seen(&mut self, id: String, error: DockerError, until: Instant) -> Result<Next, DockerError> {
+        let (is_passing, is_there) = match &error {
+            DockerError::Unreachable(_) => (true, false),
+            DockerError::Lost(_) | DockerError::Timeout(_) | DockerError::BadAnswer(_) => (true, true),
+            DockerError::Refused(refusal) => (refusal.status >= 500, true),
+            _ => (false, true),
+        };
+        self.missed = self.missed.saturating_add(u32::from(is_there));
+        if self.lasting && is_passing && self.missed < limits::STOP_SIGNALS_MISSED {
+            let wait = match self.missed.checked_sub(1) {
+                None => limits::RECONNECT_MAX,
+                Some(before) => doubled(limits::RECONNECT_MAX, before, limits::CALL_RETRY_MAX),
+            };
+            return Ok(Next::Wait(Step::pause(id, wait, until)));
+        }
+        match self.unsure.take() {
+            // A second start might run beside the first.
+            Some(_) => Err(DockerError::BadAnswer(format!("whether a command was started is not known: {error}"))),
+            None => Err(error),
         }
     }
 

@@ -299,6 +299,31 @@ fn a_pre_stop_that_hangs_is_given_up_with_the_grace() {
     check(None, 60);
 }
 
+/// Regression: its sidecars were told to end together with it, and were gone before it.
+#[test]
+fn sidecars_wait_for_a_container_whose_pre_stop_used_up_the_grace() {
+    for begun in [true, false] {
+        let mut rig = Rig::fresh();
+        rig.engine.behave("app", Behaviour::ignores_term());
+        rig.run(&pod(
+            "{terminationGracePeriodSeconds: 9, containers: [{name: app, lifecycle: {preStop: {exec: {command: [x]}}}}], \
+             initContainers: [{name: one, restartPolicy: Always}, {name: two, restartPolicy: Always}]}",
+        ));
+        rig.pass(s(5));
+        rig.wish(stop(None));
+        rig.pass(ms(1));
+        if begun {
+            rig.hook_at(HookStep::Begun);
+        }
+        rig.pass(s(60));
+        let at = |call: &str| *rig.times(call).last().unwrap();
+        let calls = ["kill app#0 SIGTERM", "kill app#0 SIGKILL", "kill two#0 SIGTERM", "kill POD#0 SIGTERM"];
+        assert!(calls.map(at).is_sorted(), "{begun}: {:?}", rig.calls);
+        assert_eq!((at(calls[1]) - at(calls[0])) / 1000, 2, "{begun}: {:?}", rig.calls);
+        assert!(at("kill one#0 SIGTERM") - at(calls[2]) < 500, "{begun}: {:?}", rig.calls);
+    }
+}
+
 /// Regression: a preStop hook whose container was being stopped while Docker was away for longer than the grace never ran.
 #[test]
 fn a_pre_stop_that_waits_for_docker_does_not_use_up_the_grace() {

@@ -170,12 +170,20 @@ fn a_pre_stop_that_docker_refuses_or_loses_is_tried_again() {
     let passes = (Some(Outcome::Passed), 0);
     assert_eq!(outcome(HookKind::PreStop, &["create 500", "create", "start", "ended"]), passes);
     assert_eq!(outcome(HookKind::PreStop, &["create lost", "create", "start", "ended"]), passes);
-    assert_eq!(outcome(HookKind::PreStop, &["create", "start 500", "create", "start", "ended"]), passes);
+    assert_eq!(outcome(HookKind::PreStop, &["create", "start 500", "not started", "create", "start", "ended"]), passes);
     // The start is lost: Docker has not carried it out, or has.
     let lost = ["create", "start lost", "not started", "create", "start", "ended"];
     assert_eq!(outcome(HookKind::PreStop, &lost), passes);
     assert_eq!(outcome(HookKind::PreStop, &["create", "start lost", "ended"]), passes);
     assert_eq!(outcome(HookKind::PreStop, &["create", "start lost", "running", "ended"]), passes);
+    // Regression: it ran a second time, beside the first one.
+    let once = |plan: &[&'static str]| assert_eq!(outcome(HookKind::PreStop, plan), passes, "{plan:?}");
+    once(&["create", "start lost", "seen 500", "ended"]);
+    once(&["create", "start lost", "running", "seen 500", "lost", "ended"]);
+    once(&["create", "start 500", "running", "ended"]);
+    once(&["create", "start 500", "cannot", "create", "start", "ended"]);
+    // Regression: it counted as failed while it ran.
+    once(&["create", "start", "seen 500", "ended"]);
     let (failed, left) = outcome(HookKind::PostStart, &["create 500", "create"]);
     assert!(matches!(failed, Some(Outcome::Errored { .. })) && left == 1, "{failed:?}");
 }
@@ -195,8 +203,9 @@ fn planned(mut stream: UnixStream, plan: &Mutex<Vec<&'static str>>) {
         let text = match step {
             "ping" => ok("OK"),
             "create" => ok(r#"{"Id":"e"}"#),
-            "create 500" | "start 500" => refused.to_owned(),
+            "create 500" | "start 500" | "seen 500" => refused.to_owned(),
             "ended" => ok(r#"{"Running": false, "ExitCode": 0}"#),
+            "cannot" => ok(r#"{"Running": false, "ExitCode": 126}"#),
             "running" => ok(r#"{"Running": true, "ExitCode": null}"#),
             "not started" => ok(r#"{"Running": false, "ExitCode": null}"#),
             "start" => {
