@@ -2,6 +2,7 @@
 //! events.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crossbeam_channel::{Receiver, after, select};
 
@@ -35,7 +36,8 @@ impl EventSender {
                 }
                 Next::Ask(ask) => {
                     let answer = Answer::of(self.client.call(&request(&ask), limits::CLUSTER_DEADLINE));
-                    if let Some((level, line)) = self.post.told(&ask, &answer, self.clock.now().mono) {
+                    let heard = self.shared.heard.load(Ordering::Relaxed);
+                    if let Some((level, line)) = self.post.told(&ask, &answer, heard, self.clock.now().mono) {
                         log::log!(level, "{line}");
                     }
                 }

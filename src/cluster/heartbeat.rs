@@ -64,6 +64,9 @@ impl Heartbeat {
                     if self.client.is_closed() {
                         return;
                     }
+                    if matches!(answer, Answer::Done(_)) {
+                        self.shared.heard.fetch_add(1, Ordering::Relaxed);
+                    }
                     let ours = self.ours(&snapshot);
                     let news = heart.told(&ask, answer, &ours, self.clock.now().mono);
                     self.tell(news, &heart);

@@ -22,7 +22,7 @@ mod tests;
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -78,6 +78,8 @@ struct Shared {
     uid: Mutex<Option<String>>,
     /// The control plane has seen the node as Ready: status updates are no longer urgent.
     was_ready: AtomicBool,
+    /// How often the server has carried out a request of the heartbeat.
+    heard: AtomicU64,
 }
 
 impl Shared {

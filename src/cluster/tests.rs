@@ -220,7 +220,7 @@ fn of_events() -> Vec<Request> {
         ring.add(event(), &at(seconds));
         while let events::Next::Ask(ask) = post.next(&ring.all(), "node1", at(seconds).mono) {
             all.push(event_sender::request(&ask));
-            post.told(&ask, &Answer::Done(json!({})), at(seconds).mono);
+            post.told(&ask, &Answer::Done(json!({})), 0, at(seconds).mono);
         }
     }
     all

@@ -9,7 +9,6 @@
 mod tokens;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::json::json;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -29,9 +28,6 @@ use tokens::Tokens;
 const COMPONENT: &str = "kubelet";
 /// The namespace of events about the node, which has no namespace itself.
 const OF_NODES: &str = "default";
-
-/// See [`Sent::late`].
-const IN_TIME: (u32, Mono) = (0, Mono(Duration::ZERO));
 
 /// A request about an event.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,8 +59,29 @@ struct Sent {
     count: u32,
     /// The server has lost the event, or has not taken it yet.
     is_lost: bool,
-    /// How often in a row the server could not take it, and when it is sent again.
-    late: (u32, Mono),
+    late: Late,
+}
+
+/// Failures to send an event since the server has taken it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Late {
+    /// How often the server said that it could not take it, and took others between.
+    tries: u32,
+    /// Number of answers at the last time.
+    answers: u64,
+    /// It is not sent again before then.
+    until: Mono,
+    /// A token was taken for it.
+    is_paid: bool,
+}
+
+/// A namespace whose last event failed: a webhook may hang for it alone.
+#[derive(Debug, Clone, Copy, Default)]
+struct Trouble {
+    /// How many failed in a row.
+    times: u32,
+    /// None of its events is sent before then.
+    until: Mono,
 }
 
 /// See the module.
@@ -72,10 +89,13 @@ struct Sent {
 pub struct Post {
     sent: Table<i128, Sent>,
     tokens: Tokens,
-    /// The event whose token was taken, until it has an answer.
-    paid: Option<i128>,
+    /// No event is sent before then.
     retry_at: Mono,
-    is_down: bool,
+    troubles: Table<String, Trouble>,
+    /// The namespace of the last event, if it failed.
+    down: Option<String>,
+    /// Number of answers about events.
+    answers: u64,
 }
 
 impl Post {
@@ -84,7 +104,7 @@ impl Post {
     pub fn after(earlier: &[Arc<Kept>]) -> Post {
         let sent = earlier
             .iter()
-            .map(|kept| (kept.serial, Sent { count: kept.count, is_lost: false, late: IN_TIME }));
+            .map(|kept| (kept.serial, Sent { count: kept.count, is_lost: false, late: Late::default() }));
         Post { sent: sent.collect(), ..Post::default() }
     }
 
@@ -97,50 +117,71 @@ impl Post {
             let known = order::set(kept.iter().map(|kept| kept.serial));
             self.sent.retain(|serial, _| known.contains(serial));
         }
+        if !self.troubles.is_empty() {
+            let known = order::set(kept.iter().map(|kept| namespace(kept)));
+            self.troubles.retain(|of, _| known.contains(of.as_str()));
+        }
         let mut later: Option<Mono> = None;
-        for kept in kept {
-            let sent = self.sent.get(&kept.serial).copied();
-            if let Some(at) = sent.map(|sent| sent.late.1).filter(|at| now < *at) {
-                later = Some(later.map_or(at, |later| later.min(at)));
-                continue;
-            }
-            if sent.is_some_and(|sent| !sent.is_lost && sent.count >= kept.count) {
-                continue;
-            }
-            let is_paid = self.paid == Some(kept.serial);
-            match if is_paid { Ok(()) } else { self.tokens.take(&kept.event, now) } {
-                Ok(()) => {
-                    self.paid = Some(kept.serial);
-                    return Next::Ask(ask(kept, sent.is_none_or(|sent| sent.is_lost), node));
+        // A namespace in trouble keeps no other waiting.
+        for in_trouble in [false, true] {
+            for kept in kept {
+                let trouble = self.troubles.get(namespace(kept)).copied();
+                if trouble.is_some() != in_trouble {
+                    continue;
                 }
-                Err(at) => later = Some(later.map_or(at, |later| later.min(at))),
+                let sent = self.sent.get(&kept.serial).copied();
+                if sent.is_some_and(|sent| !sent.is_lost && sent.count >= kept.count) {
+                    continue;
+                }
+                let until = sent.map(|sent| sent.late.until).max(trouble.map(|trouble| trouble.until));
+                if let Some(at) = until.filter(|at| now < *at) {
+                    later = Some(later.map_or(at, |later| later.min(at)));
+                    continue;
+                }
+                let is_paid = sent.is_some_and(|sent| sent.late.is_paid);
+                match if is_paid { Ok(()) } else { self.tokens.take(&kept.event, now) } {
+                    Ok(()) => return Next::Ask(ask(kept, sent.is_none_or(|sent| sent.is_lost), node)),
+                    Err(at) => later = Some(later.map_or(at, |later| later.min(at))),
+                }
             }
         }
         Next::Wait(later)
     }
 
-    /// Takes the server's answer. Returns a line for the log, if there is something new to report.
-    pub fn told(&mut self, ask: &Ask, answer: &Answer, now: Mono) -> Option<(log::Level, String)> {
-        if let Answer::Failed(why) = answer {
-            self.retry_at = now.after(limits::API_EVENT_RETRY);
-            let is_new = !std::mem::replace(&mut self.is_down, true);
-            let line = format!("the API server does not hear of events: {why}; they are sent later");
-            return is_new.then_some((log::Level::Debug, line));
-        }
-        (self.is_down, self.paid) = (false, None);
-        // Others do not wait for it. The kubelet does not send it again.
-        if matches!(answer, Answer::Unable(_)) {
-            let unsent = Sent { count: 0, is_lost: true, late: IN_TIME };
-            let sent = self.sent.get_or_insert_with(ask.serial, || unsent);
-            sent.late = (sent.late.0.saturating_add(1), now.after(limits::API_EVENT_RETRY));
-            if sent.late.0 < limits::API_EVENT_TRIES {
-                return None;
+    /// Takes the server's answer; `heard`: how often it has answered the node's heartbeats. Returns a line for the log, if
+    /// there is something new to report.
+    pub fn told(
+        &mut self,
+        ask: &Ask,
+        answer: &Answer,
+        heard: u64,
+        now: Mono,
+    ) -> Option<(log::Level, String)> {
+        let answers = self.answers.saturating_add(heard);
+        if let Answer::Failed(why) | Answer::Unable(why) = answer {
+            let is_new = self.failed(ask, now);
+            let unsent = Sent { count: 0, is_lost: true, late: Late::default() };
+            let late = &mut self.sent.get_or_insert_with(ask.serial, || unsent).late;
+            // The kubelet does not send such an event again. A server that takes nothing says nothing about this one.
+            let counts = matches!(answer, Answer::Unable(_)) && (late.tries == 0 || late.answers != answers);
+            late.tries = late.tries.saturating_add(u32::from(counts));
+            (late.until, late.answers, late.is_paid) = (now.after(limits::API_EVENT_RETRY), answers, true);
+            if late.tries < limits::API_EVENT_TRIES {
+                let line = format!(
+                    "the API server does not hear of event {}/{}: {why}; it is sent later",
+                    ask.namespace, ask.name
+                );
+                return is_new.then_some((log::Level::Debug, line));
             }
+        } else {
+            self.answers = self.answers.saturating_add(1);
+            self.troubles.remove(&ask.namespace);
+            self.down = None;
         }
         let is_lost = !ask.is_new && *answer == Answer::Missing;
         // An earlier request has created it after all, with an unknown count.
         let count = if *answer == Answer::Exists && ask.count > 1 { 0 } else { ask.count };
-        self.sent.insert(ask.serial, Sent { count, is_lost, late: IN_TIME });
+        self.sent.insert(ask.serial, Sent { count, is_lost, late: Late::default() });
         // A namespace that is being removed accepts no events: this is not a problem.
         match answer {
             Answer::Forbidden(why) | Answer::Refused(why) | Answer::Unable(why) => {
@@ -149,13 +190,39 @@ impl Post {
             _ => None,
         }
     }
+
+    /// Takes a failure: the event's own, its namespace's, or the server's. Returns true for the first since an answer.
+    fn failed(&mut self, ask: &Ask, now: Mono) -> bool {
+        let until = now.after(limits::API_EVENT_RETRY);
+        let trouble = self.troubles.get_or_default(ask.namespace.clone());
+        trouble.times = trouble.times.saturating_add(1);
+        if trouble.times > 1 {
+            trouble.until = until;
+        }
+        match self.down.replace(ask.namespace.clone()) {
+            Some(before) if before != ask.namespace => {
+                self.retry_at = until;
+                false
+            }
+            before => before.is_none(),
+        }
+    }
+}
+
+/// The namespace of an event.
+fn namespace(kept: &Kept) -> &str {
+    match &kept.event.of {
+        Involved::Pod(key) => &key.namespace,
+        Involved::Node(_) => OF_NODES,
+    }
 }
 
 fn ask(kept: &Kept, is_new: bool, node: &str) -> Ask {
     let event = &kept.event;
-    let (namespace, object) = match &event.of {
-        Involved::Pod(key) => (key.namespace.as_str(), key.name.as_str()),
-        Involved::Node(name) => (OF_NODES, name.as_str()),
+    let namespace = namespace(kept);
+    let object = match &event.of {
+        Involved::Pod(key) => &key.name,
+        Involved::Node(name) => name,
     };
     let name = format!("{object}.{:x}", kept.serial);
     let last = seconds(kept.last);

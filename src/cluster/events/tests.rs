@@ -29,6 +29,7 @@ struct Rig {
     post: Post,
     ring: Ring,
     seconds: u64,
+    heard: u64,
 }
 
 impl Rig {
@@ -48,12 +49,30 @@ impl Rig {
     }
 
     fn told(&mut self, ask: &Ask, answer: Answer) {
-        self.post.told(ask, &answer, at(self.seconds).mono);
+        self.post.told(ask, &answer, self.heard, at(self.seconds).mono);
+    }
+
+    /// Asks for a while; the answers to the events of each pod. What was asked of, and when.
+    fn pass(&mut self, seconds: u64, mut answer: impl FnMut(&str) -> Answer) -> Vec<(u64, String)> {
+        let (mut asked, end) = (Vec::new(), self.seconds + seconds);
+        while self.seconds < end {
+            let Some(ask) = self.ask() else {
+                self.seconds += 1;
+                continue;
+            };
+            let pod = ask.name.split('.').next().unwrap().to_owned();
+            let answer = answer(&pod);
+            asked.push((self.seconds, pod));
+            // A server that hangs.
+            self.seconds += if matches!(answer, Answer::Failed(_)) { 10 } else { 0 };
+            self.told(&ask, answer);
+        }
+        asked
     }
 }
 
 fn rig() -> Rig {
-    Rig { post: Post::default(), ring: Ring::default(), seconds: 0 }
+    Rig { post: Post::default(), ring: Ring::default(), seconds: 0, heard: 0 }
 }
 
 #[test]
@@ -164,19 +183,52 @@ fn an_event_that_the_server_cannot_take_keeps_no_other_waiting() {
     let mut rig = rig();
     rig.add(of_pod("a"));
     rig.add(of_pod("b"));
-    let mut asked = Vec::new();
-    while rig.seconds < 100 {
-        match rig.ask() {
-            Some(ask) => {
-                let is_bad = ask.name.starts_with("a.");
-                asked.push((rig.seconds, is_bad));
-                let unable = Answer::Unable("failed calling webhook".into());
-                rig.told(&ask, if is_bad { unable } else { Answer::Done(json!({})) });
-            }
-            None => rig.seconds += 1,
-        }
-    }
-    assert_eq!(asked, [(0, true), (0, false), (10, true), (20, true)]);
+    let mut answer = |pod: &str| match pod {
+        "a" => Answer::Unable("failed calling webhook".into()),
+        _ => Answer::Done(json!({})),
+    };
+    let asked = rig.pass(19, &mut answer);
+    assert_eq!(asked, [(0, "a".into()), (0, "b".into()), (10, "a".into())]);
+    // It is given up when others are taken meanwhile, or heartbeats are.
+    rig.heard += 1;
+    assert_eq!(rig.pass(100, &mut answer), [(20, "a".into())]);
+}
+
+/// Regression: one event that hung kept back all others, and of a server that answered nothing but errors for half a minute
+/// no event was ever told.
+#[test]
+fn events_wait_neither_for_one_that_hangs_nor_are_they_given_up_with_their_server() {
+    let bad = |image: u32| {
+        let key = PodKey { namespace: "bad".into(), name: "bad".into() };
+        let what = words::rejected("Reason", &format!("It happened to image {image}."));
+        ObjectEvent::new(key, "uid-bad".into(), None, what)
+    };
+    let mut rig = rig();
+    (0..5).for_each(|image| rig.add(bad(image)));
+    rig.add(of_pod("a"));
+    let mut hangs = |pod: &str| match pod {
+        "bad" => Answer::Failed("no answer within 10 s".into()),
+        _ => Answer::Done(json!({})),
+    };
+    let asked = rig.pass(60, &mut hangs);
+    assert!(asked.contains(&(10, "a".into())), "{asked:?}");
+    assert!(asked.len() < 6, "{asked:?}");
+    let since = rig.seconds;
+    rig.add(of_pod("b"));
+    let asked = rig.pass(60, &mut hangs);
+    assert!(asked.iter().any(|(at, pod)| pod == "b" && at - since <= 10), "{asked:?}");
+    // The webhook is well.
+    let since = rig.seconds;
+    let asked = rig.pass(30, |_| Answer::Done(json!({})));
+    assert!(asked.len() == 5 && asked.iter().all(|(at, _)| at - since <= 10), "{asked:?}");
+    // Nothing is taken for an hour.
+    rig.add(of_pod("c"));
+    (5..8).for_each(|image| rig.add(bad(image)));
+    let asked = rig.pass(3600, |_| Answer::Unable("etcdserver: request timed out".into()));
+    assert!((300..800).contains(&asked.len()), "{}", asked.len());
+    let since = rig.seconds;
+    let asked = rig.pass(60, |_| Answer::Done(json!({})));
+    assert!(asked.len() == 4 && asked.iter().all(|(at, _)| at - since <= 10), "{asked:?} {since}");
 }
 
 /// Regression: each failed try used up a token of its pod, whose other events came minutes after the server's return.
