@@ -161,6 +161,7 @@ mod tests {
             is_kept: true,
             is_told: true,
             is_over: false,
+            others: Vec::new(),
         }
     }
 

@@ -274,7 +274,9 @@ impl Execution {
         }
         match self.unsure.take() {
             // A second start might run beside the first.
-            Some(_) => Err(DockerError::BadAnswer(format!("whether a command was started is not known: {error}"))),
+            Some(_) => {
+                Err(DockerError::BadAnswer(format!("whether a command was started is not known: {error}")))
+            }
             None => Err(error),
         }
     }

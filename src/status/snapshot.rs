@@ -111,13 +111,24 @@ pub struct PodView {
     pub is_told: bool,
     /// Whether its source has deleted it, none of its containers runs, and none will be started.
     pub is_over: bool,
+    /// UIDs of other pods of its name of which containers may be left here.
+    pub others: Vec<String>,
 }
 
 impl PodView {
     /// A view of a pod that no worker keeps running, with this status.
     #[must_use]
     pub fn shown(pod: Arc<DesiredPod>, status: Arc<PodStatus>) -> PodView {
-        PodView { pod, status, leaving: None, stale: false, is_kept: false, is_told: true, is_over: false }
+        PodView {
+            pod,
+            status,
+            leaving: None,
+            stale: false,
+            is_kept: false,
+            is_told: true,
+            is_over: false,
+            others: Vec::new(),
+        }
     }
 }
 

@@ -73,10 +73,14 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Desk {
     known: Table<PodKey, Known>,
+    /// Failures of namespaces since their last answers: a webhook may hang for one of them alone.
+    namespaces: Table<String, Late>,
     /// The server did not answer: no request before then.
     retry_at: Mono,
     retry: Duration,
     troubled: bool,
+    /// The namespace of the last request, if it failed.
+    down: Option<String>,
     /// Number of failures, and of answers.
     failures: u64,
     answers: u64,
@@ -86,9 +90,11 @@ impl Default for Desk {
     fn default() -> Desk {
         Desk {
             known: Table::new(),
+            namespaces: Table::new(),
             retry_at: Mono::default(),
             retry: limits::POD_RETRY_MIN,
             troubled: false,
+            down: None,
             failures: 0,
             answers: 0,
         }
@@ -109,12 +115,14 @@ impl Desk {
         self.known.retain(|key, _| views.contains_key(key) || world.server.pods.contains_key(key));
         let bare = world.server.pods.keys().filter(|key| !views.contains_key(key));
         let mut keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();
-        // What failed last comes last: one pod must not keep the others waiting.
-        order::sort_by_key(&mut keys, |key| self.known.get(*key).map_or(0, |known| known.late.order));
+        let namespaces = order::set(keys.iter().map(|key| &key.namespace));
+        self.namespaces.retain(|namespace, _| namespaces.contains(namespace));
+        // What failed last comes last: neither a pod nor a namespace must keep the others waiting.
+        order::sort_by_key(&mut keys, |key| self.lates(key).map(|late| late.map_or(0, |late| late.order)));
         for key in keys {
-            let late = self.known.get(key).map_or(Mono::default(), |known| known.late.until);
-            if now.mono < late {
-                again = again.into_iter().chain([late]).min();
+            let late = self.lates(key).into_iter().flatten().map(|late| late.until).max();
+            if let Some(until) = late.filter(|until| now.mono < *until) {
+                again = again.into_iter().chain([until]).min();
                 continue;
             }
             let ask = self.about(key, views.get(key).copied(), world, now);
@@ -153,6 +161,7 @@ impl Desk {
             same_copy
                 && Arc::ptr_eq(&settled.status, &view.status)
                 && (settled.is_over, settled.is_leaving) == (view.is_over, is_leaving)
+                && settled.others == view.others
                 && settled.addresses == world.addresses
         };
         // A missing mirror pod may have to wait for the node's UID.
@@ -166,35 +175,56 @@ impl Desk {
                 status: Arc::clone(&view.status),
                 is_over: view.is_over,
                 is_leaving,
+                others: view.others.clone(),
                 addresses: world.addresses.to_vec(),
             });
         }
         ask
     }
 
-    /// Takes a failure. One that is the pod's own keeps no other pod waiting.
+    /// Failures of its namespace, and its own.
+    fn lates(&self, key: &PodKey) -> [Option<&Late>; 2] {
+        [self.namespaces.get(&key.namespace), self.known.get(key).map(|known| &known.late)]
+    }
+
+    /// Takes a failure: the pod's own, its namespace's, or the server's. The first two keep no other pod waiting.
     fn failed(&mut self, key: &PodKey, answer: &Answer, now: Mono) -> Option<News> {
         self.failures = self.failures.saturating_add(1);
         let (order, answers) = (self.failures, self.answers);
-        let late = &mut self.known.get_or_default(key.clone()).late;
         let is_answered = matches!(answer, Answer::Unable(_));
-        if is_answered || (late.order > 0 && late.answers != answers) {
+        let is_known = |late: &Late| late.order > 0 && late.answers != answers;
+        let others_are_answered = self.lates(key).into_iter().flatten().any(is_known);
+        let namespace = self.namespaces.get_or_default(key.namespace.clone());
+        let late = &mut self.known.get_or_default(key.clone()).late;
+        let is_own = is_answered || others_are_answered || namespace.own > 0;
+        let is_same = self.down.replace(key.namespace.clone()).is_some_and(|last| last == key.namespace);
+        if is_own {
+            // Of a namespace in which one after the other hangs, one is tried at a time.
+            namespace.own = namespace.own.saturating_add(u32::from(!is_answered && late.own == 0));
+            if !is_answered && namespace.own > 1 {
+                namespace.until = now.after(limits::POD_LATE_MAX);
+            }
             late.until = now.after(doubled(limits::POD_RETRY_MIN, late.own, limits::POD_LATE_MAX));
             late.own = late.own.saturating_add(1);
+        } else {
+            // Another namespace is tried once before all wait.
+            *(if is_same { &mut namespace.until } else { &mut self.retry_at }) = now.after(self.retry);
+            self.retry = self.retry.saturating_mul(2).min(limits::POD_RETRY_MAX);
         }
         (late.order, late.answers) = (order, answers);
+        (namespace.order, namespace.answers) = (order, answers);
         let why = answer.why();
-        let (is_new, line) = match is_answered {
+        let (is_new, line) = match is_own {
             true => (
                 late.own == 1,
-                format!("pod {key}: the API server cannot take what is told of it: {why}; it is tried again"),
+                format!(
+                    "pod {key}: the API server does not take what is told of it: {why}; it is tried again"
+                ),
             ),
-            false => {
-                self.retry_at = now.after(self.retry);
-                self.retry = self.retry.saturating_mul(2).min(limits::POD_RETRY_MAX);
-                let line = format!("the API server does not hear how pods are: {why}; it is tried again");
-                (!std::mem::replace(&mut self.troubled, true), line)
-            }
+            false => (
+                !std::mem::replace(&mut self.troubled, true),
+                format!("the API server does not hear how pods are: {why} (pod {key}); it is tried again"),
+            ),
         };
         is_new.then_some(News::Line(log::Level::Warn, line))
     }
@@ -214,6 +244,8 @@ impl Desk {
         self.retry = limits::POD_RETRY_MIN;
         let well = std::mem::take(&mut self.troubled);
         self.answers = self.answers.saturating_add(1);
+        self.namespaces.remove(&key.namespace);
+        self.down = None;
         let known = self.known.get_or_default(key.clone());
         known.late = Late::default();
         let line = match (answer, ask) {
@@ -341,14 +373,13 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
 
 /// What becomes of a pod of the server that a static pod keeps from running.
 fn displace(view: &PodView, copy: &Pod, now: &Now) -> Option<Ask> {
-    // Containers of the static pod are started only when those of the other one are dead.
-    let has_its_place =
-        view.leaving.is_none() && view.status.phase.as_deref().is_some_and(|it| it != "Pending");
-    if !has_its_place {
-        return None;
-    }
     let none = PodStatus::default();
     let (uid, theirs) = (uid(copy), copy.status.as_ref().unwrap_or(&none));
+    // Containers of the static pod are started only when those of the other one are dead.
+    let has_begun = view.status.phase.as_deref().is_some_and(|it| it != "Pending");
+    if view.leaving.is_some() || !(has_begun || view.is_told && !view.others.contains(&uid)) {
+        return None;
+    }
     let is_deleted = copy.metadata.deletion_timestamp.is_some();
     let ends = wanted::displaced(theirs, &view.pod, &copy.metadata, now.wall).map(Ask::Status);
     let version = copy.metadata.resource_version.clone();

@@ -28,7 +28,7 @@ pub(super) struct Known {
     pub gone: Option<(String, Mono)>,
 }
 
-/// Failures of requests about one pod: those of others go on.
+/// Failures of requests about one pod, or one namespace: those of others go on.
 #[derive(Debug, Default)]
 pub(super) struct Late {
     /// When the last one was, in the order of all failures; 0: never.
@@ -66,6 +66,7 @@ pub(super) struct Settled {
     pub status: Arc<PodStatus>,
     pub is_over: bool,
     pub is_leaving: bool,
+    pub others: Vec<String>,
     pub addresses: Vec<String>,
 }
 

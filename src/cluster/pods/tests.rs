@@ -63,6 +63,7 @@ fn view(source: Source, uid: &str, told: Value) -> PodView {
         is_kept: true,
         is_told: true,
         is_over: false,
+        others: Vec::new(),
     }
 }
 
@@ -378,8 +379,9 @@ fn mirror_pods() {
     assert_eq!(rig.next(), Next::Wait(None));
     rig.views = stays;
     // Another user's pod: see `displaced`.
-    let not_yet = vec![view(Source::File, "h1", json!({"phase": "Pending"}))];
-    let runs = std::mem::replace(&mut rig.views, not_yet);
+    let mut not_yet = view(Source::File, "h1", json!({"phase": "Pending"}));
+    not_yet.others = vec!["x".into()];
+    let runs = std::mem::replace(&mut rig.views, vec![not_yet]);
     rig.watch(vec![api_copy("x", "1", running(), false)]);
     assert_eq!(rig.next(), Next::Wait(None));
     rig.views = runs;

@@ -27,7 +27,7 @@ impl Turn {
     /// The current snapshot of the node.
     #[must_use]
     pub fn snapshot(&self, now: &Now) -> Snapshot {
-        let mut pods: Vec<PodView> = self.merge.pods().map(|pod| self.wanted_view(pod, now)).collect();
+        let mut pods: Vec<PodView> = self.merge.pods().map(|pod| self.shown(pod, now)).collect();
         let leaving = self.entries.iter().filter(|(key, _)| self.merge.get(key).is_none());
         pods.extend(leaving.filter_map(|(_, entry)| {
             let status = entry.status()?;
@@ -141,6 +141,15 @@ impl Turn {
     pub fn rejections(&self) -> impl Iterator<Item = (&DesiredPod, &Rejection)> {
         let all = self.entries.values().filter_map(Entry::rejected);
         all.map(|rejected| (&*rejected.pod, &rejected.rejection))
+    }
+
+    fn shown(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {
+        let view = self.wanted_view(pod, now);
+        let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
+        let told = worker.into_iter().flat_map(|worker| worker.uids.keys());
+        let found = self.docker.found.get(&pod.key).into_iter().flatten().map(|c| &c.uid);
+        let others = order::set(told.chain(found).filter(|uid| **uid != view.pod.uid));
+        PodView { others: others.into_iter().cloned().collect(), ..view }
     }
 
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {

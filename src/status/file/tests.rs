@@ -33,6 +33,7 @@ pub(crate) fn snapshot() -> Snapshot {
         is_kept: true,
         is_told: true,
         is_over: false,
+        others: Vec::new(),
     };
     Snapshot {
         standings: Table::new(),

@@ -3,19 +3,20 @@
 use super::*;
 
 fn named(name: &str) -> PodKey {
-    PodKey { namespace: "default".into(), name: name.into() }
+    let namespace = if name.starts_with("bad") { "bad" } else { "default" };
+    PodKey { namespace: namespace.into(), name: name.into() }
 }
 
-/// Two pods that have begun to run, of which the server has not heard.
-struct Two {
+/// Pods that have begun to run, of which the server has not heard.
+struct Several {
     desk: Desk,
     snapshot: Snapshot,
     server: PodsOfNode,
     millis: u64,
 }
 
-impl Two {
-    fn new() -> Two {
+impl Several {
+    fn of(names: &[&str]) -> Several {
         let of = |name: &str| {
             let mut view = view(Source::Api, name, running());
             view.pod = Arc::new(DesiredPod { key: named(name), ..(*view.pod).clone() });
@@ -26,10 +27,10 @@ impl Two {
             pod.metadata.name = Some(name.to_owned());
             (named(name), Arc::new(pod))
         };
-        let pods = ["a", "b"].map(pending).into_iter().collect();
-        Two {
+        let pods = names.iter().map(|name| pending(name)).collect();
+        Several {
             desk: Desk::default(),
-            snapshot: Snapshot { pods: ["a", "b"].map(of).into(), ..Snapshot::default() },
+            snapshot: Snapshot { pods: names.iter().map(|name| of(name)).collect(), ..Snapshot::default() },
             server: PodsOfNode { is_complete: true, pods },
             millis: 0,
         }
@@ -53,7 +54,18 @@ impl Two {
             match self.desk.next(&world, &self.now()) {
                 Next::Ask(key, ask) => {
                     asked.push((self.millis, key.name.clone()));
-                    let answer = answer(&key.name);
+                    let mut answer = answer(&key.name);
+                    if let Answer::Done(_) = answer {
+                        let view = self.snapshot.pods.iter().find(|view| view.pod.key == key).unwrap();
+                        let told = serde_json::to_value(&*view.status).unwrap();
+                        let mut pod = (*api_copy(&key.name, &self.millis.to_string(), told, false)).clone();
+                        pod.metadata.name = Some(key.name.clone());
+                        answer = Answer::Done(serde_json::to_value(&pod).unwrap());
+                        self.server.pods.insert(key.clone(), Arc::new(pod));
+                    }
+                    // A server that hangs for one namespace.
+                    let hangs = matches!(answer, Answer::Failed(_)) && key.namespace == "bad";
+                    self.millis += if hangs { 10_000 } else { 0 };
                     self.desk.told(&key, ask, answer, &self.server, self.now().mono);
                     self.millis += 1;
                 }
@@ -64,11 +76,9 @@ impl Two {
     }
 }
 
-/// What the server shows after it has taken the status.
-fn taken(name: &str) -> Answer {
-    let mut pod = (*api_copy(name, "6", running(), false)).clone();
-    pod.metadata.name = Some(name.to_owned());
-    Answer::Done(serde_json::to_value(&pod).unwrap())
+/// The server takes the status.
+fn taken(_: &str) -> Answer {
+    Answer::Done(Value::Null)
 }
 
 /// Regression: a webhook of one namespace that was down kept the statuses of all pods behind it from the server.
@@ -76,8 +86,8 @@ fn taken(name: &str) -> Answer {
 fn one_pod_that_the_server_cannot_take_keeps_no_other_waiting() {
     let answers = [Answer::Unable("failed calling webhook".into()), Answer::Failed("timed out".into())];
     for answer in answers {
-        let mut two = Two::new();
-        let asked = two.pass(120_000, |name| if name == "a" { answer.clone() } else { taken("b") });
+        let mut two = Several::of(&["a", "b"]);
+        let asked = two.pass(120_000, |name| if name == "a" { answer.clone() } else { taken(name) });
         let first = asked.iter().find(|(_, name)| name == "b").map(|(at, _)| *at);
         assert!(first.is_some_and(|at| at < 1000), "{answer:?}: {asked:?}");
         let tries = asked.iter().filter(|(_, name)| name == "a").count();
@@ -86,12 +96,44 @@ fn one_pod_that_the_server_cannot_take_keeps_no_other_waiting() {
         assert_eq!(healed.first().map(|(_, name)| name.as_str()), Some("a"), "{answer:?}: {healed:?}");
     }
     // Nobody answers: every few seconds it is another pod's turn.
-    let mut two = Two::new();
+    let mut two = Several::of(&["a", "b"]);
     let asked = two.pass(60_000, |_| Answer::Failed("no route".into()));
     assert!((10..20).contains(&asked.len()), "{asked:?}");
     assert!(asked.windows(2).all(|pair| pair[0].1 != pair[1].1), "{asked:?}");
     let back: Vec<_> = two.pass(11_000, taken).into_iter().map(|(_, name)| name).collect();
     assert_eq!(back.len(), 2, "{back:?}");
+}
+
+/// Regression: after a restart of podkeeper each of them had its first try, of ten seconds, before any other pod.
+#[test]
+fn a_namespace_that_hangs_keeps_no_other_waiting() {
+    let bad: Vec<String> = (10..30).map(|count| format!("bad-{count}")).collect();
+    let names: Vec<&str> = bad.iter().map(String::as_str).chain(["x", "y"]).collect();
+    let mut all = Several::of(&names);
+    let hangs = |name: &str| match name.starts_with("bad") {
+        true => Answer::Failed("no answer within 10 s".into()),
+        false => taken(name),
+    };
+    let asked = all.pass(100_000, hangs);
+    let of = |name: &str| asked.iter().find(|(_, asked)| asked == name).map(|(at, _)| *at);
+    assert!(of("x").max(of("y")).is_some_and(|at| at < 11_000), "{asked:?}");
+    assert!(asked.len() < 9, "half of the time is for the others: {asked:?}");
+    // What is new of the others comes after one try.
+    for name in ["x", "y"] {
+        let mut changed = running();
+        changed["podIP"] = json!("192.0.2.7");
+        let view = all.snapshot.pods.iter_mut().find(|view| view.pod.key.name == name).unwrap();
+        view.status = Arc::new(status(changed));
+        let since = all.millis;
+        let asked = all.pass(30_000, hangs);
+        let told = asked.iter().find(|(_, asked)| asked == name).map(|(at, _)| at - since);
+        assert!(told.is_some_and(|after| after <= 10_100), "{asked:?}");
+    }
+    // One answer, and all of the namespace are told.
+    let since = all.millis;
+    let asked = all.pass(40_000, taken);
+    let told = asked.iter().filter(|(at, name)| name.starts_with("bad") && at - since < 22_000).count();
+    assert_eq!(told, 20, "{asked:?}");
 }
 
 /// Regression: it was shown as running for good, and its deletion never ended.
@@ -113,4 +155,11 @@ fn a_pod_whose_name_a_static_pod_has_is_over() {
     assert_eq!(told(&mut rig)["status"]["phase"], "Failed");
     rig.watch(vec![api_copy("x", "3", json!({"phase": "Failed"}), true)]);
     assert_eq!(rig.ask(), Ask::Finish { uid: "x".into(), version: Some("3".into()) });
+    // Regression: its deletion hung while the static pod could not start.
+    let mut waits = view(Source::File, "h1", json!({ "phase": "Pending" }));
+    waits.others = vec!["x".into()];
+    let mut rig = Rig::new(vec![waits], vec![api_copy("x", "1", running(), true)]);
+    assert_eq!(rig.next(), Next::Wait(None), "its containers may run");
+    rig.views[0].others.clear();
+    assert_eq!(told(&mut rig)["status"]["phase"], "Failed");
 }

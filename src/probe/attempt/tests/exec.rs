@@ -170,7 +170,10 @@ fn a_pre_stop_that_docker_refuses_or_loses_is_tried_again() {
     let passes = (Some(Outcome::Passed), 0);
     assert_eq!(outcome(HookKind::PreStop, &["create 500", "create", "start", "ended"]), passes);
     assert_eq!(outcome(HookKind::PreStop, &["create lost", "create", "start", "ended"]), passes);
-    assert_eq!(outcome(HookKind::PreStop, &["create", "start 500", "not started", "create", "start", "ended"]), passes);
+    assert_eq!(
+        outcome(HookKind::PreStop, &["create", "start 500", "not started", "create", "start", "ended"]),
+        passes
+    );
     // The start is lost: Docker has not carried it out, or has.
     let lost = ["create", "start lost", "not started", "create", "start", "ended"];
     assert_eq!(outcome(HookKind::PreStop, &lost), passes);
