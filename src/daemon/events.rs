@@ -186,7 +186,8 @@ fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
     let hint = match event.action {
         EventAction::Create => Hint::Made(id),
         EventAction::Start => Hint::Started(id),
-        EventAction::Die | EventAction::Rename => Hint::Changed(id),
+        EventAction::Die => Hint::Changed(id),
+        EventAction::Rename => Hint::Renamed(id),
         EventAction::Oom => Hint::OutOfMemory(id),
         EventAction::Destroy => Hint::Removed(id),
         EventAction::Other => return None,

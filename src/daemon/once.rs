@@ -162,6 +162,7 @@ mod tests {
             is_told: true,
             is_over: false,
             others: Vec::new(),
+            runs: false,
         }
     }
 

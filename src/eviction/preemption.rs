@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use crate::base::table::Table;
+use crate::node::devices::DOMAIN;
 use crate::pod::qos::{self, Qos};
 use crate::pod::{DesiredPod, PodKey, priority, requests};
 
@@ -90,8 +91,14 @@ impl Candidate {
         if versions.iter().any(|pod| priority::is_critical(pod)) {
             return None;
         }
-        let all =
-            |resource: &str| versions.iter().map(|pod| requested(pod, resource)).fold(0, i64::saturating_add);
+        // As with admission, of a pod that is being replaced the larger version counts.
+        let all = |resource: &str| {
+            let amounts = versions.iter().map(|pod| requested(pod, resource));
+            match resource == MANIFEST_MEMORY || resource.starts_with(DOMAIN) {
+                true => amounts.fold(0, i64::saturating_add),
+                false => amounts.fold(0, i64::max),
+            }
+        };
         Some(Candidate {
             key: first.key.clone(),
             goes_first,

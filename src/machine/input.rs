@@ -95,7 +95,7 @@ impl Machine {
             Input::Hint(Hint::All) => self.look_at_all(),
             Input::Hint(Hint::Made(id)) => self.hint_made(&id),
             Input::Hint(Hint::Started(id)) => self.hint_started(&id),
-            Input::Hint(Hint::Changed(id)) => self.hint_changed(&id),
+            Input::Hint(Hint::Changed(id) | Hint::Renamed(id)) => self.hint_changed(&id),
             Input::Hint(Hint::OutOfMemory(id)) => self.hint_out_of_memory(&id),
             Input::Hint(Hint::Removed(id)) => self.hint_removed(&id),
             Input::Hint(Hint::Images(images)) => self.images_came(&images),

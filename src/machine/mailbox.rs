@@ -62,6 +62,8 @@ pub enum Hint {
     Started(String),
     /// This container died or changed otherwise.
     Changed(String),
+    /// This container has another name, and may run on.
+    Renamed(String),
     /// The kernel killed a process of this container for lack of memory.
     OutOfMemory(String),
     /// This container was removed.
@@ -259,7 +261,7 @@ impl Slot {
             Hint::All => self.unread.looks.all = true,
             Hint::Made(id) => _ = self.unread.looks.made.insert(id),
             Hint::Started(id) => _ = self.unread.looks.started.insert(id),
-            Hint::Changed(id) => self.unread.looks.died(id),
+            Hint::Changed(id) | Hint::Renamed(id) => self.unread.looks.died(id),
             // No look shows it, so it is kept beside "look at everything"; so many are never killed at once.
             Hint::OutOfMemory(id) => {
                 if self.unread.looks.out_of_memory.len() < limits::MAILBOX_HINTS {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::task::Task;
 use crate::base::clock::Timestamp;
 use crate::base::human::many;
+use crate::base::json::through_value;
 use crate::base::table::{Set, Table};
 use crate::pod::problem::Problem;
 use crate::pod::{DesiredPod, Source};
@@ -113,6 +114,8 @@ pub struct PodView {
     pub is_over: bool,
     /// UIDs of other pods of its name of which containers may be left here.
     pub others: Vec<String>,
+    /// Whether anything of it runs, its sandbox included: it holds its resources and ports.
+    pub runs: bool,
 }
 
 impl PodView {
@@ -128,6 +131,7 @@ impl PodView {
             is_told: true,
             is_over: false,
             others: Vec::new(),
+            runs: false,
         }
     }
 }
@@ -176,7 +180,7 @@ pub struct EvictionView {
 }
 
 /// Whether Docker answers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DockerView {
     /// Endpoint as configured.
     pub endpoint: String,
@@ -191,6 +195,10 @@ pub struct DockerView {
     /// Ids of containers that it is told to stop: their ends are no ends of the pods. The next daemon reads them from the file.
     #[serde(default, skip_serializing_if = "Set::is_empty")]
     pub stopping: Set<String>,
+    /// Earlier versions of pods, which an earlier daemon ran and whose containers still run. The next daemon reads them from
+    /// the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "through_value")]
+    pub replaced: Vec<Pod>,
 }
 
 /// The node's resources, and the part for pods.

@@ -160,7 +160,8 @@ impl Desk {
             };
             same_copy
                 && Arc::ptr_eq(&settled.status, &view.status)
-                && (settled.is_over, settled.is_leaving) == (view.is_over, is_leaving)
+                && (settled.is_over, settled.is_leaving, settled.runs)
+                    == (view.is_over, is_leaving, view.runs)
                 && settled.others == view.others
                 && settled.addresses == world.addresses
         };
@@ -175,6 +176,7 @@ impl Desk {
                 status: Arc::clone(&view.status),
                 is_over: view.is_over,
                 is_leaving,
+                runs: view.runs,
                 others: view.others.clone(),
                 addresses: world.addresses.to_vec(),
             });
@@ -349,6 +351,7 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
         status: &told,
         is_leaving: view.leaving.is_some(),
         is_over: view.is_over,
+        runs: view.runs,
         now: now.wall,
     };
     let is_deleted = copy.metadata.deletion_timestamp.is_some();

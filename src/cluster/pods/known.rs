@@ -66,6 +66,7 @@ pub(super) struct Settled {
     pub status: Arc<PodStatus>,
     pub is_over: bool,
     pub is_leaving: bool,
+    pub runs: bool,
     pub others: Vec<String>,
     pub addresses: Vec<String>,
 }

@@ -64,6 +64,7 @@ fn view(source: Source, uid: &str, told: Value) -> PodView {
         is_told: true,
         is_over: false,
         others: Vec::new(),
+        runs: false,
     }
 }
 
@@ -226,7 +227,8 @@ fn phases() {
         let pod = desired(Source::Api, "u1", spec());
         let told = status(json!({"phase": phase, "containerStatuses": [
             {"name": "app", "image": "b", "imageID": "", "ready": false, "restartCount": 0, "state": state}]}));
-        let here = Here { pod: &pod, status: &told, is_leaving: leaving, is_over: over, now: NOW };
+        let here =
+            Here { pod: &pod, status: &told, is_leaving: leaving, is_over: over, runs: false, now: NOW };
         let wanted = super::wanted::wanted(&status(json!({"phase": theirs})), &here);
         wanted.map(|wanted| wanted.phase.unwrap_or_default()).unwrap_or_else(str::to_owned)
     };
@@ -249,7 +251,7 @@ fn phases() {
 fn a_container_that_has_ended_for_good_does_not_run_again() {
     let pod = desired(Source::Api, "u1", spec());
     let told = status(running());
-    let here = Here { pod: &pod, status: &told, is_leaving: false, is_over: false, now: NOW };
+    let here = Here { pod: &pod, status: &told, is_leaving: false, is_over: false, runs: false, now: NOW };
     let mut ended = running();
     ended["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
     assert!(patch(&status(ended), &here, "u1").is_err());

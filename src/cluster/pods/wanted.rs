@@ -25,6 +25,8 @@ pub struct Here<'a> {
     pub is_leaving: bool,
     /// See [`crate::status::snapshot::PodView::is_over`].
     pub is_over: bool,
+    /// Anything of it runs, its sandbox included.
+    pub runs: bool,
     /// Wall time, for conditions that change here.
     pub now: Timestamp,
 }
@@ -80,8 +82,9 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     if here.is_over && here.pod.source == Source::Api {
         finish::finish(here.pod, &mut all);
     }
-    // A final phase never changes, and no final phase is reported while a container could run.
-    let could_run = here.is_leaving && !here.is_over || any_runs(&all);
+    // A final phase never changes, and no final phase is reported while a container could run, or the sandbox runs: the
+    // control plane would give its ports away.
+    let could_run = !here.is_over && (here.is_leaving || here.runs) || any_runs(&all);
     if is_terminal(theirs) || (is_terminal(&all) && could_run) {
         all.phase.clone_from(&theirs.phase);
         all.reason.clone_from(&theirs.reason);

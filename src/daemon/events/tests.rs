@@ -96,6 +96,7 @@ impl Rig {
                 Hint::Made(_) => format!("{key} made"),
                 Hint::Started(_) => format!("{key} started"),
                 Hint::Changed(_) => format!("{key} changed"),
+                Hint::Renamed(_) => format!("{key} renamed"),
                 Hint::OutOfMemory(_) => format!("{key} out of memory"),
                 Hint::Removed(_) => format!("{key} removed"),
                 Hint::Images(_) => format!("{key} images"),
@@ -130,7 +131,7 @@ fn a_list_comes_first_and_then_hints() {
     assert_eq!(rig.next_like("default/web"), "default/web started");
     let name = "k8s_app_web_default_u_0_a6a10001".to_owned();
     rig.fake.perform(&Call::Rename { id: id.clone(), name }).unwrap();
-    assert_eq!(rig.next_like("default/web"), "default/web changed");
+    assert_eq!(rig.next_like("default/web"), "default/web renamed");
     rig.fake.with(|state| state.crash(&id, 1, now()));
     assert_eq!(rig.next_like("default/web"), "default/web changed");
     rig.fake.with(|state| state.remove_behind_our_back(&id, now()));

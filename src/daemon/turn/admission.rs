@@ -8,6 +8,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::ContainerPort;
 
+use crate::base::order;
 use crate::daemon::config::Config;
 use crate::eviction::preemption::PODS;
 use crate::mapping::security;
@@ -150,7 +151,8 @@ pub fn admit<'a>(
         abilities(pod, config, chosen)?;
         return permissions(pod, config);
     }
-    let others: Vec<&DesiredPod> = others.collect();
+    let mut others: Vec<&DesiredPod> = others.collect();
+    order::sort_by(&mut others, |a, b| a.key.cmp(&b.key));
     pressure::check(pod, pressures)?;
     sysctls(pod, config)?;
     operating_system(pod, config)?;

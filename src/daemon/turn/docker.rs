@@ -65,6 +65,7 @@ impl Engine {
             endpoint,
             reachable: self.answers(),
             stopping: Set::new(),
+            replaced: Vec::new(),
             version: self.version().cloned(),
             problem: self.problem().map(str::to_owned),
         }

@@ -199,7 +199,7 @@ pub struct Earlier {
     pub evictions: Table<String, EvictionView>,
     /// The containers that were being stopped.
     pub stopping: Set<String>,
-    /// Its pods.
+    /// Its pods, and the earlier versions that it knew.
     pub pods: Vec<Pod>,
 }
 
@@ -207,7 +207,8 @@ impl Earlier {
     /// What this file tells of it.
     #[must_use]
     pub fn of(file: StatusFile) -> Earlier {
-        Earlier { pods: file.pods, evictions: file.evictions, stopping: file.docker.stopping }
+        let pods = file.pods.into_iter().chain(file.docker.replaced).collect();
+        Earlier { pods, evictions: file.evictions, stopping: file.docker.stopping }
     }
 }
 

@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use super::docker::Known;
 use super::entry::{Blocked, Entry, WorkerInfo};
 use super::{Effect, InUse, Turn, unmanaged};
@@ -219,6 +222,25 @@ impl Turn {
             }
         });
         all.map(|(_, pod)| pod).collect()
+    }
+
+    /// Those of which another version is shown.
+    pub(super) fn replaced(&self) -> Vec<Pod> {
+        let all = self.node.earlier.iter().filter(|(key, pod)| {
+            self.merge.get(key).is_some() && !pod.spec.containers.is_empty() && self.runs_still(key, &pod.uid)
+        });
+        let written = |(_, pod): (&PodKey, &Arc<DesiredPod>)| {
+            let metadata = ObjectMeta { uid: Some(pod.uid.clone()), ..ObjectMeta::default() };
+            Pod { metadata, spec: Some(PodSpec::clone(&pod.spec)), status: None }
+        };
+        all.map(written).collect()
+    }
+
+    /// How many pods hold ports and resources; one that is being replaced counts once.
+    pub(super) fn active_pods(&self) -> usize {
+        let entries = self.entries.iter().filter(|(_, entry)| entry.active().next().is_some());
+        let earlier = self.earlier(true);
+        order::set(entries.map(|(key, _)| key).chain(earlier.iter().map(|pod| &pod.key))).len()
     }
 
     /// Whether such a pod of this identity counts.

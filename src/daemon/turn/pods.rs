@@ -291,8 +291,8 @@ impl Turn {
     fn has_no_place(&self, key: &PodKey) -> bool {
         let refused = self.entries.get(key).and_then(Entry::rejected);
         let is_for_place = refused.is_some_and(|refused| refused.rejection.reason == Reason::of_pods());
-        let active = || self.entries.values().flat_map(Entry::active).count() + self.earlier(true).len();
-        is_for_place && i64::try_from(active()).is_ok_and(|active| active >= self.config.node.max_pods)
+        is_for_place
+            && i64::try_from(self.active_pods()).is_ok_and(|active| active >= self.config.node.max_pods)
     }
 
     pub(super) fn admit(&self, pod: &Arc<DesiredPod>, room: Room) -> Result<(), Rejection> {

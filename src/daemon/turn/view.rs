@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Turn;
 use super::admission::Rejection;
 use super::docker::Engine;
-use super::entry::{Blocked, Entry};
+use super::entry::{Blocked, Entry, WorkerInfo};
 use super::sources::{Content, Refusal, SourceState};
 use crate::base::clock::Now;
 use crate::base::order;
@@ -69,6 +69,7 @@ impl Turn {
             root_dir: self.config.root_dir.to_string_lossy().into_owned(),
             docker: DockerView {
                 stopping: self.stopped_containers(),
+                replaced: self.replaced(),
                 ..self.docker.engine.view(self.config.docker.to_string())
             },
             drain: self.drain_view(),
@@ -149,7 +150,8 @@ impl Turn {
         let told = worker.into_iter().flat_map(|worker| worker.uids.keys());
         let found = self.docker.found.get(&pod.key).into_iter().flatten().map(|c| &c.uid);
         let others = order::set(told.chain(found).filter(|uid| **uid != view.pod.uid));
-        PodView { others: others.into_iter().cloned().collect(), ..view }
+        let runs = worker.map_or_else(|| self.runs(&pod.key, &view.pod.uid), WorkerInfo::runs);
+        PodView { others: others.into_iter().cloned().collect(), runs, ..view }
     }
 
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {

@@ -34,6 +34,7 @@ pub(crate) fn snapshot() -> Snapshot {
         is_told: true,
         is_over: false,
         others: Vec::new(),
+        runs: false,
     };
     Snapshot {
         standings: Table::new(),

@@ -104,6 +104,23 @@ fn one_pod_that_the_server_cannot_take_keeps_no_other_waiting() {
     assert_eq!(back.len(), 2, "{back:?}");
 }
 
+/// Regression: the control plane gave the ports and resources of a job away while they were still in use here.
+#[test]
+fn an_end_is_told_when_the_sandbox_is_dead_too() {
+    let mut ended = running();
+    ended["phase"] = json!("Succeeded");
+    ended["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+    let mut job = view(Source::Api, "x", ended);
+    job.runs = true;
+    let mut rig = Rig::new(vec![job], vec![api_copy("x", "1", running(), false)]);
+    let Ask::Status(body) = rig.ask() else { panic!("no status") };
+    assert!(body["status"].get("phase").is_none(), "{body}");
+    assert!(body["status"]["containerStatuses"][0]["state"]["terminated"].is_object(), "{body}");
+    rig.views[0].runs = false;
+    let Ask::Status(body) = rig.ask() else { panic!("no status") };
+    assert_eq!(body["status"]["phase"], "Succeeded");
+}
+
 /// Regression: after a restart of podkeeper each of them had its first try, of ten seconds, before any other pod.
 #[test]
 fn a_namespace_that_hangs_keeps_no_other_waiting() {

@@ -31,7 +31,7 @@ impl Shortage {
     }
 }
 
-/// Checks that the pod fits beside the others.
+/// Checks that the pod fits beside the others, which are ordered by their keys.
 pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Result<(), Rejection> {
     let Some(Shortage { resource, requested, used, capacity }) = shortages(pod, others, node).next() else {
         return Ok(());
@@ -47,14 +47,14 @@ pub(super) fn check(pod: &DesiredPod, others: &[&DesiredPod], node: &Node) -> Re
     refuse(Reason::OutOf(resource), &field, message)
 }
 
-/// The resources of which the node has too little for the pod beside the others, in the order of the message.
+/// The resources of which the node has too little for the pod beside the others, in the order of the message. The others
+/// are ordered by their keys.
 pub fn shortages<'a>(
     pod: &'a DesiredPod,
     others: &'a [&DesiredPod],
     node: &'a Node,
 ) -> impl Iterator<Item = Shortage> + 'a {
-    let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
-    let pods = short(PODS, [1, count, node.max_pods]);
+    let pods = short(PODS, [1, together(others, |_| 1), node.max_pods]);
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let used = others.iter().map(|pod| pod.weight).fold(0, usize::saturating_add);
     let manifests =
@@ -97,8 +97,15 @@ fn beside(resource: &str, pod: &DesiredPod, others: &[&DesiredPod], capacity: i6
     if requested == 0 {
         return None;
     }
-    let used = others.iter().map(|pod| requests::request(&pod.spec, resource)).fold(0, i64::saturating_add);
+    let used = together(others, |pod| requests::request(&pod.spec, resource));
     short(resource, [requested, used, capacity])
+}
+
+/// What the pods have together; they are ordered by their keys. Of one that is being replaced, the larger version counts:
+/// the next one begins when the one before it is dead.
+fn together(pods: &[&DesiredPod], amount: impl Fn(&DesiredPod) -> i64) -> i64 {
+    let versions = pods.chunk_by(|a, b| a.key == b.key);
+    versions.map(|pods| pods.iter().map(|pod| amount(pod)).fold(0, i64::max)).fold(0, i64::saturating_add)
 }
 
 /// Path of the first field that requests the resource.

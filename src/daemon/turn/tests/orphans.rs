@@ -309,15 +309,46 @@ fn the_version_before_an_edit_has_its_room_until_it_is_dead_also_for_the_next_da
     rig.status(&old, "Running", false);
     rig.want(std::slice::from_ref(&new));
     rig.status(&old, "Running", true);
-    let mut next = Rig::with(node());
-    next.goes_on_from(&rig.snapshot());
-    next.want(&[new, b]);
-    next.list(&["a/a-1/POD running", "a/a-1/app running"]);
-    assert!(next.shown().contains("b Failed OutOfcpu"), "{}", next.shown());
+    // Regression: the second daemon after the edit did not know the large version any more.
+    let mut next = rig;
+    for restart in 0..3 {
+        let before = next.snapshot();
+        next = Rig::with(node());
+        next.goes_on_from(&before);
+        next.want(&[Arc::clone(&new), Arc::clone(&b)]);
+        next.list(&["a/a-1/POD running", "a/a-1/app running"]);
+        assert!(next.shown().contains("b Failed OutOfcpu"), "{restart}: {}", next.shown());
+        next.status(&new, "Pending", false);
+    }
     let seen = |rig: &mut Rig, app: &str| acts(rig.seen("a", &["a/a-1/POD running", app]));
     assert_eq!(seen(&mut next, "a/a-1/app running"), [""; 0]);
     let told = seen(&mut next, "a/a-1/app exited");
     assert!(told.contains(&"run b/b-1".to_owned()), "{told:?}");
+}
+
+/// Regression: while one pod's version before an edit still ended, both its versions counted, and a pod that ran was stopped
+/// at an edit of its own and refused.
+#[test]
+fn a_pod_that_is_being_replaced_counts_once() {
+    let of = |name: &str| (plain(name, 400), plain(&format!("{name}/{name}-2"), 500));
+    let ((old_a, new_a), (old_b, new_b)) = (of("a"), of("b"));
+    let few = |max_pods: i64| Arc::new(Node { max_pods, ..(*node().node).clone() });
+    let mut rig = Rig::listed_with(Config { node: few(2), ..node() });
+    rig.want(&[Arc::clone(&old_a), Arc::clone(&old_b)]);
+    rig.status(&old_a, "Running", false);
+    rig.status(&old_b, "Running", false);
+    rig.want(&[Arc::clone(&new_a), Arc::clone(&old_b)]);
+    rig.status(&old_a, "Running", true);
+    let told = acts(rig.want(&[Arc::clone(&new_a), Arc::clone(&new_b)]));
+    assert_eq!(told, ["run b/b-2"], "{}", rig.shown());
+    // The larger of its versions counts.
+    let mut rig = Rig::listed_with(Config { node: few(3), ..node() });
+    rig.want(&[Arc::clone(&old_a)]);
+    rig.status(&old_a, "Running", false);
+    rig.want(&[Arc::clone(&new_a)]);
+    rig.status(&old_a, "Running", true);
+    rig.want(&[Arc::clone(&new_a), plain("c", 501), plain("d", 500)]);
+    assert!(rig.shown().contains("c Failed OutOfcpu, d Pending"), "{}", rig.shown());
 }
 
 /// Regression: a pod that its source told only after Docker's first list kept its room after its end.
@@ -355,4 +386,7 @@ fn a_pod_that_is_left_alone_has_its_room_until_it_ends_by_itself() {
             began().handle(Event::Runtime(RuntimeEvent::Changed { key: key("a"), hint: hint.clone() }));
         assert!(acts(told.clone()).contains(&runs), "{hint:?}: {told:?}");
     }
+    // Regression: one that somebody renamed counted as ended.
+    let renamed = RuntimeEvent::Changed { key: key("a"), hint: Hint::Renamed(id) };
+    assert_eq!(acts(began().handle(Event::Runtime(renamed))), [""; 0]);
 }

@@ -17,7 +17,7 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{Policies, SourcePolicy};
 use crate::runtime::{ContainerSummary, DockerState, labels};
 use crate::source::{FromSource, PodSet, SourceUpdate};
-use crate::status::snapshot::{PodView, Snapshot};
+use crate::status::snapshot::Snapshot;
 
 pub(super) const ROOT: &str = "/var/lib/podkeeper";
 
@@ -262,15 +262,20 @@ impl Rig {
 
     /// Takes over what an earlier daemon had written.
     pub(super) fn goes_on_from(&mut self, before: &Snapshot) {
-        let written = |view: &PodView| Pod {
-            metadata: ObjectMeta { uid: Some(view.pod.uid.clone()), ..view.pod.metadata.clone() },
-            spec: Some((*view.pod.spec).clone()),
+        let written = |pod: &Arc<DesiredPod>| Pod {
+            metadata: ObjectMeta { uid: Some(pod.uid.clone()), ..pod.metadata.clone() },
+            spec: Some((*pod.spec).clone()),
             status: None,
         };
         let earlier = Earlier {
             evictions: before.evictions.clone(),
             stopping: before.docker.stopping.clone(),
-            pods: before.pods.iter().map(written).collect(),
+            pods: before
+                .pods
+                .iter()
+                .map(|view| written(&view.pod))
+                .chain(before.docker.replaced.clone())
+                .collect(),
         };
         self.turn.restore_unfinished(earlier, Set::new());
     }

@@ -77,7 +77,7 @@ fn what_does_not_fit() {
     check(&none, &[&none, &none], "fine");
     check(
         &none,
-        &[&none, &none, &none],
+        &[&none, &asks("o", ""), &asks("p", "")],
         "OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3",
     );
     let pages = |size: &str, amount: &str| {

@@ -20,7 +20,8 @@ impl Rig {
                     }
                     let hint = match event.action.as_str() {
                         "start" => Hint::Started(event.id),
-                        "die" | "rename" => Hint::Changed(event.id),
+                        "die" => Hint::Changed(event.id),
+                        "rename" => Hint::Renamed(event.id),
                         "oom" => Hint::OutOfMemory(event.id),
                         "destroy" => Hint::Removed(event.id),
                         _ => continue,
