@@ -80,8 +80,9 @@ impl World {
     }
 
     /// No running container of the server's pods is stopped without a reason at the server.
+    /// Docker removes none that runs, unless it is forced.
     pub fn judge_cluster_stop(&self, call: &Call) {
-        let (Call::Kill { id, .. } | Call::Remove { id, .. }) = call else { return };
+        let (Call::Kill { id, .. } | Call::Remove { id, force: true }) = call else { return };
         let Some(cluster) = &self.cluster else { return };
         let Some(victim) = self.engine.get(id).filter(|c| c.state == DockerState::Running) else { return };
         let label = |key: &str| victim.body.labels.get(key).map(String::as_str).unwrap_or_default();
