@@ -17,6 +17,9 @@ use crate::pod::DesiredPod;
 use crate::recorder::words;
 use crate::runtime::Call;
 
+/// What a container has at least between its stop signal and KILL.
+pub(super) const LEAST: Duration = Duration::from_secs(limits::GRACE_MIN as u64);
+
 /// Progress of the stop of the whole pod.
 #[derive(Debug, Default)]
 pub(super) struct Stopping {
@@ -135,6 +138,8 @@ impl Stop {
             self.began = self.began.after(late);
             self.deadline = self.deadline.after(late);
             self.asked = now;
+        } else {
+            self.deadline = self.deadline.max(now.after(LEAST));
         }
     }
 
@@ -152,8 +157,7 @@ impl Stop {
     /// Takes the pod's grace, or a shorter one later. A container that is stopped late has at least
     /// [`limits::GRACE_MIN`] (upstream `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
     pub fn allow(&mut self, grace: Duration) {
-        let least = self.asked.after(Duration::from_secs(u64::from(limits::GRACE_MIN)));
-        self.deadline = self.deadline.min(self.began.after(grace).max(least));
+        self.deadline = self.deadline.min(self.began.after(grace).max(self.asked.after(LEAST)));
     }
 }
 
@@ -427,5 +431,9 @@ mod tests {
         assert_eq!(stop.due(at(100)), Due::Ask);
         stop.signalled = Signalled::Asked(at(100));
         assert_eq!(stop.due(at(end)), Due::Kill);
+        // Regression: it had one second, for Docker took the signal 900 ms later.
+        let taken = at(100).after(Duration::from_millis(900));
+        stop.put_off(taken);
+        assert_eq!(stop.due(at(end)), Due::Later(taken.after(LEAST)));
     }
 }

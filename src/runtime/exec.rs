@@ -231,7 +231,11 @@ impl Execution {
         if !(self.lasting && may_run) {
             return Err(error);
         }
-        self.unsure = Some(error);
+        // Another start follows where it was not carried out.
+        self.unsure = Some(match error {
+            DockerError::BadAnswer(why) => DockerError::Lost(why),
+            error => error,
+        });
         Ok(Next::Continue(self.ask_soon(id)))
     }
 

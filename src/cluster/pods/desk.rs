@@ -81,6 +81,8 @@ pub struct Desk {
     troubled: bool,
     /// The namespace of the last request, if it failed.
     down: Option<String>,
+    /// When the last request was due.
+    asked: Mono,
     /// Number of failures, and of answers.
     failures: u64,
     answers: u64,
@@ -95,6 +97,7 @@ impl Default for Desk {
             retry: limits::POD_RETRY_MIN,
             troubled: false,
             down: None,
+            asked: Mono::default(),
             failures: 0,
             answers: 0,
         }
@@ -136,7 +139,10 @@ impl Desk {
             let until = held.filter(|(before, _)| is_same(before, &ask)).map(|(_, until)| until).max();
             match until.filter(|until| now.mono < *until) {
                 Some(until) => again = again.into_iter().chain([until]).min(),
-                None => return Next::Ask(key.clone(), ask),
+                None => {
+                    self.asked = now.mono;
+                    return Next::Ask(key.clone(), ask);
+                }
             }
         }
         Next::Wait(again)
@@ -202,8 +208,9 @@ impl Desk {
         let is_same = self.down.replace(key.namespace.clone()).is_some_and(|last| last == key.namespace);
         if is_own {
             // Of a namespace in which one after the other hangs, one is tried at a time.
-            namespace.own = namespace.own.saturating_add(u32::from(!is_answered && late.own == 0));
-            if !is_answered && namespace.own > 1 {
+            let hangs = !is_answered || now.since(self.asked) >= limits::POD_SLOW;
+            namespace.own = namespace.own.saturating_add(u32::from(hangs && late.own == 0));
+            if hangs && namespace.own > 1 {
                 namespace.until = now.after(limits::POD_LATE_MAX);
             }
             late.until = now.after(doubled(limits::POD_RETRY_MIN, late.own, limits::POD_LATE_MAX));

@@ -224,8 +224,13 @@ impl Turn {
         all.map(|(_, pod)| pod).collect()
     }
 
-    /// Those of which another version is shown.
+    /// Those of which another version is shown; before Docker's first list all of an earlier daemon's that no source tells.
     pub(super) fn replaced(&self) -> Vec<Pod> {
+        if !self.node.pods_earlier.is_empty() {
+            let told = order::set(self.merge.pods().map(|pod| Some(pod.uid.as_str())));
+            let untold = |pod: &&Pod| !told.contains(&pod.metadata.uid.as_deref());
+            return self.node.pods_earlier.iter().filter(untold).cloned().collect();
+        }
         let all = self.node.earlier.iter().filter(|(key, pod)| {
             self.merge.get(key).is_some() && !pod.spec.containers.is_empty() && self.runs_still(key, &pod.uid)
         });

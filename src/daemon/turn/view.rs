@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Turn;
 use super::admission::Rejection;
 use super::docker::Engine;
-use super::entry::{Blocked, Entry, WorkerInfo};
+use super::entry::{Blocked, Entry};
 use super::sources::{Content, Refusal, SourceState};
 use crate::base::clock::Now;
 use crate::base::order;
@@ -150,7 +150,9 @@ impl Turn {
         let told = worker.into_iter().flat_map(|worker| worker.uids.keys());
         let found = self.docker.found.get(&pod.key).into_iter().flatten().map(|c| &c.uid);
         let others = order::set(told.chain(found).filter(|uid| **uid != view.pod.uid));
-        let runs = worker.map_or_else(|| self.runs(&pod.key, &view.pod.uid), WorkerInfo::runs);
+        let uid = &view.pod.uid;
+        let runs =
+            worker.map_or_else(|| self.runs(&pod.key, uid), |it| it.runs() && it.uids.contains_key(uid));
         PodView { others: others.into_iter().cloned().collect(), runs, ..view }
     }
 

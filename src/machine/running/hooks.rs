@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::base::clock::{Mono, Now};
 use crate::base::json;
-use crate::base::limits;
 use crate::machine::Machine;
 use crate::machine::containers::{Record, Run};
 use crate::machine::start::made;
 use crate::machine::state::State;
+use crate::machine::stop::LEAST;
 use crate::plan::{Owned, PreStop, StartRef, actions};
 use crate::pod::DesiredPod;
 use crate::pod::waiting::Reason;
@@ -150,8 +150,7 @@ impl Machine {
         if let Some(stop) = stop {
             *hook = Hook::Settled;
             stop.asked = now.mono;
-            let least = Duration::from_secs(u64::from(limits::GRACE_MIN));
-            stop.deadline = stop.deadline.max(now.mono.after(least));
+            stop.deadline = stop.deadline.max(now.mono.after(LEAST));
         } else {
             *hook = Hook::Over;
         }

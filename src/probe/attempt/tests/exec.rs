@@ -184,6 +184,7 @@ fn a_pre_stop_that_docker_refuses_or_loses_is_tried_again() {
     once(&["create", "start lost", "seen 500", "ended"]);
     once(&["create", "start lost", "running", "seen 500", "lost", "ended"]);
     once(&["create", "start 500", "running", "ended"]);
+    once(&["create", "start junk", "not started", "create", "start", "ended"]);
     once(&["create", "start 500", "cannot", "create", "start", "ended"]);
     // Regression: it counted as failed while it ran.
     once(&["create", "start", "seen 500", "ended"]);
@@ -205,6 +206,7 @@ fn planned(mut stream: UnixStream, plan: &Mutex<Vec<&'static str>>) {
         read_request(&stream);
         let text = match step {
             "ping" => ok("OK"),
+            "start junk" => "junk\r\n\r\n".to_owned(),
             "create" => ok(r#"{"Id":"e"}"#),
             "create 500" | "start 500" | "seen 500" => refused.to_owned(),
             "ended" => ok(r#"{"Running": false, "ExitCode": 0}"#),
