@@ -21,9 +21,6 @@ use super::types::{Call, DockerError, ExecDetail, Reply};
 use crate::base::limits;
 use crate::base::pace::doubled;
 
-/// The exit code that Docker notes of a command that it could not start (moby/moby `daemon/exec.go`).
-const NOT_STARTED: i64 = 126;
-
 /// A command that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executed {
@@ -241,17 +238,25 @@ impl Execution {
 
     /// Takes what Docker says of the command.
     fn seen(&mut self, id: String, detail: &ExecDetail, until: Instant) -> Result<Next, DockerError> {
+        let code = detail.exit_code.filter(|_| !detail.running);
+        // Docker notes a code itself where it cannot start a command (moby/moby `daemon/exec.go`).
+        if self.started.is_none() && !detail.running && (code.is_none() || detail.not_started) {
+            return match self.unsure.take() {
+                // Docker may still be about to start it.
+                Some(error @ DockerError::Timeout(_)) if code.is_none() => {
+                    self.unsure = Some(error.clone());
+                    self.not_seen(id, error, until)
+                }
+                Some(error) => Err(error),
+                None => Err(DockerError::Lost("the start of a command was lost".to_owned())),
+            };
+        }
         self.missed = 0;
         if detail.running {
             self.unsure = None;
             self.started.get_or_insert_with(Instant::now);
         }
-        match detail.exit_code.filter(|_| !detail.running) {
-            // Docker notes this code itself where it cannot start a command.
-            Some(NOT_STARTED) | None if self.started.is_none() && !detail.running => {
-                let lost = || DockerError::Lost("the start of a command was lost".to_owned());
-                Err(self.unsure.take().unwrap_or_else(lost))
-            }
+        match code {
             Some(code) => Ok(Next::End(code)),
             None if Instant::now() < until => Ok(Next::Wait(Step::pause(id, limits::EXEC_EXIT_LOOK, until))),
             None if self.lasting => Ok(Next::Wait(Step::pause(id, limits::RECONNECT_MAX, until))),

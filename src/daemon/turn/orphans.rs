@@ -13,6 +13,7 @@ use super::{Effect, InUse, Turn, unmanaged};
 use crate::base::order;
 use crate::base::table::Set;
 use crate::machine::{Hint, StopOrder, Wish};
+use crate::node::devices::ASSIGNED;
 use crate::plan::Owned;
 use crate::pod::problem::Severity;
 use crate::pod::{DesiredPod, PodKey, Source};
@@ -186,7 +187,12 @@ impl Turn {
             is_other.then(|| {
                 let known = written.iter_mut().find(|pod| pod.metadata.uid.as_ref() == Some(&newest.uid));
                 let spec = known.and_then(|pod| pod.spec.take()).unwrap_or_default();
-                (key.clone(), Arc::new(unmanaged::pod(key, newest, spec)))
+                let mut pod = unmanaged::pod(key, newest, spec);
+                let mut own = all.iter().filter(|c| c.uid == newest.uid);
+                if let Some(devices) = own.find_map(|c| c.kept()?.devices.clone()) {
+                    pod.metadata.annotations.get_or_insert_default().insert(ASSIGNED.to_owned(), devices);
+                }
+                (key.clone(), Arc::new(pod))
             })
         });
         self.node.earlier = unclaimed.collect();

@@ -161,10 +161,23 @@ fn units_of_devices_are_given_once_and_kept() {
     sandbox
         .labels
         .insert(labels::ASSIGNED_DEVICES.to_owned(), "app=/dev/ttyUSB0:/dev/ttyUSB0:rwm".to_owned());
-    let listed = RuntimeEvent::Listed { containers: vec![sandbox], version: None };
+    let listed = RuntimeEvent::Listed { containers: vec![sandbox.clone()], version: None };
     rig.handle(Event::Runtime(listed));
     let all = given(&mut rig, &[serial("a"), serial("b")]);
     assert_eq!(all, ["b app=/dev/ttyUSB0:/dev/ttyUSB0:rwm", "a app=/dev/ttyUSB1:/dev/ttyUSB1:rwm"]);
+    // Regression: of an earlier version, or of a pod that no source tells any more, it was forgotten.
+    for b in [None, Some(serial("b/b-2"))] {
+        let mut before = Rig::with(small());
+        given(&mut before, &[serial("b")]);
+        let mut rig = Rig::with(small());
+        rig.goes_on_from(&before.snapshot());
+        let containers = vec![sandbox.clone(), container("b/b-1/app running")];
+        rig.handle(Event::Runtime(RuntimeEvent::Listed { containers, version: None }));
+        let wanted: Vec<_> = [serial("a"), serial("c")].into_iter().chain(b).collect();
+        let all = given(&mut rig, &wanted);
+        assert!(all.contains(&"a app=/dev/ttyUSB1:/dev/ttyUSB1:rwm".to_owned()), "{all:?}");
+        assert!(rig.shown().contains("c Failed OutOfpodkeeper.dev/serial"), "{}", rig.shown());
+    }
 }
 
 /// The same, with a shape that all its sizes share.

@@ -186,10 +186,32 @@ fn a_pre_stop_that_docker_refuses_or_loses_is_tried_again() {
     once(&["create", "start 500", "running", "ended"]);
     once(&["create", "start junk", "not started", "create", "start", "ended"]);
     once(&["create", "start 500", "cannot", "create", "start", "ended"]);
+    // One that ended so has run.
+    let (failed, left) = outcome(HookKind::PreStop, &["create", "start lost", "cannot run"]);
+    assert!(matches!(failed, Some(Outcome::Failed(_))) && left == 0, "{failed:?}");
     // Regression: it counted as failed while it ran.
     once(&["create", "start", "seen 500", "ended"]);
     let (failed, left) = outcome(HookKind::PostStart, &["create 500", "create"]);
     assert!(matches!(failed, Some(Outcome::Errored { .. })) && left == 1, "{failed:?}");
+}
+
+/// Regression: it was started a second time, and ran beside the first.
+#[test]
+fn a_pre_stop_whose_start_has_no_answer_in_time_is_not_started_again() {
+    let plan = ["create", "start hangs", "not started", "running", "ended"];
+    let plan = Arc::new(Mutex::new(plan.into_iter().rev().collect::<Vec<_>>()));
+    let connections = (0..4).map(|_| {
+        let plan = Arc::clone(&plan);
+        let connection: Box<dyn FnOnce(UnixStream) + Send> = Box::new(move |stream| planned(stream, &plan));
+        connection
+    });
+    let server = Server::start(connections.collect());
+    let kit = Kit { patience: LONG, ..Kit::new(Docker::Engine(Client::new(server.path()))) };
+    let (action, hook) = (command(), Some(HookKind::PreStop));
+    let question = Question { id: "c", address: None, action: &action, timeout: None, hook };
+    let mut attempt = Attempt::begin(&question, &kit);
+    assert_eq!(after(&mut attempt, &kit, PATIENCE), Some(Outcome::Passed));
+    assert!(plan.lock().unwrap().is_empty());
 }
 
 /// A Docker that does with each call what the plan says next.
@@ -210,9 +232,11 @@ fn planned(mut stream: UnixStream, plan: &Mutex<Vec<&'static str>>) {
             "create" => ok(r#"{"Id":"e"}"#),
             "create 500" | "start 500" | "seen 500" => refused.to_owned(),
             "ended" => ok(r#"{"Running": false, "ExitCode": 0}"#),
-            "cannot" => ok(r#"{"Running": false, "ExitCode": 126}"#),
+            "cannot" => ok(r#"{"Running": false, "ExitCode": 126, "Pid": 0}"#),
+            "cannot run" => ok(r#"{"Running": false, "ExitCode": 126, "Pid": 7}"#),
             "running" => ok(r#"{"Running": true, "ExitCode": null}"#),
             "not started" => ok(r#"{"Running": false, "ExitCode": null}"#),
+            "start hangs" => return hold(&stream),
             "start" => {
                 stream.write_all(RAW).unwrap();
                 return;
