@@ -83,7 +83,8 @@ pub struct Desk {
     down: Option<String>,
     /// When the last request was due.
     asked: Mono,
-    /// Number of failures, and of answers.
+    /// Number of pods that were met, of failures, and of answers.
+    met: u64,
     failures: u64,
     answers: u64,
 }
@@ -98,6 +99,7 @@ impl Default for Desk {
             troubled: false,
             down: None,
             asked: Mono::default(),
+            met: 0,
             failures: 0,
             answers: 0,
         }
@@ -120,8 +122,14 @@ impl Desk {
         let mut keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();
         let namespaces = order::set(keys.iter().map(|key| &key.namespace));
         self.namespaces.retain(|namespace, _| namespaces.contains(namespace));
-        // What failed last comes last: neither a pod nor a namespace must keep the others waiting.
-        order::sort_by_key(&mut keys, |key| self.lates(key).map(|late| late.map_or(0, |late| late.order)));
+        for key in &keys {
+            let known = self.known.get_or_default(PodKey::clone(key));
+            if known.met == 0 {
+                self.met = self.met.saturating_add(1);
+                known.met = self.met;
+            }
+        }
+        order::sort_by_key(&mut keys, |key| self.turn(key));
         for key in keys {
             let late = self.lates(key).into_iter().flatten().map(|late| late.until).max();
             if let Some(until) = late.filter(|until| now.mono < *until) {
@@ -188,6 +196,15 @@ impl Desk {
             });
         }
         ask
+    }
+
+    /// The place of a pod among all: what failed last comes last, for neither a pod nor a namespace must keep the others
+    /// waiting; then those that had answers, then the oldest, for new ones may hang one after the other.
+    fn turn(&self, key: &PodKey) -> [u64; 4] {
+        let [namespace, own] = self.lates(key).map(|late| late.map_or(0, |late| late.order));
+        let known = self.known.get(key);
+        let is_new = known.is_none_or(|known| !known.is_answered);
+        [namespace, own, u64::from(is_new), known.map_or(0, |known| known.met)]
     }
 
     /// Failures of its namespace, and its own.
@@ -257,6 +274,7 @@ impl Desk {
         self.down = None;
         let known = self.known.get_or_default(key.clone());
         known.late = Late::default();
+        known.is_answered = true;
         let line = match (answer, ask) {
             (Answer::Done(object), ask @ (Ask::Status(_) | Ask::MakeMirror(_))) => {
                 let is_new = !server.pods.contains_key(key);

@@ -24,6 +24,10 @@ pub(super) struct Known {
     pub taken: Option<Taken>,
     /// Failures since the last answer.
     pub late: Late,
+    /// It has had an answer.
+    pub is_answered: bool,
+    /// When it was met, in the order of all pods; 0: not yet.
+    pub met: u64,
     /// The object of this UID is gone, even if the watch still shows it, and since when.
     pub gone: Option<(String, Mono)>,
 }

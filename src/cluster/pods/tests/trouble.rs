@@ -17,23 +17,23 @@ struct Several {
 
 impl Several {
     fn of(names: &[&str]) -> Several {
-        let of = |name: &str| {
-            let mut view = view(Source::Api, name, running());
-            view.pod = Arc::new(DesiredPod { key: named(name), ..(*view.pod).clone() });
-            view
-        };
-        let pending = |name: &str| {
-            let mut pod = (*api_copy(name, "5", json!({"phase": "Pending"}), false)).clone();
-            pod.metadata.name = Some(name.to_owned());
-            (named(name), Arc::new(pod))
-        };
-        let pods = names.iter().map(|name| pending(name)).collect();
-        Several {
+        let mut all = Several {
             desk: Desk::default(),
-            snapshot: Snapshot { pods: names.iter().map(|name| of(name)).collect(), ..Snapshot::default() },
-            server: PodsOfNode { is_complete: true, pods },
+            snapshot: Snapshot::default(),
+            server: PodsOfNode { is_complete: true, pods: Table::new() },
             millis: 0,
-        }
+        };
+        names.iter().for_each(|name| all.add(name));
+        all
+    }
+
+    fn add(&mut self, name: &str) {
+        let mut view = view(Source::Api, name, running());
+        view.pod = Arc::new(DesiredPod { key: named(name), ..(*view.pod).clone() });
+        self.snapshot.pods.push(view);
+        let mut pod = (*api_copy(name, "5", json!({"phase": "Pending"}), false)).clone();
+        pod.metadata.name = Some(name.to_owned());
+        self.server.pods.insert(named(name), Arc::new(pod));
     }
 
     fn now(&self) -> Now {
@@ -158,6 +158,32 @@ fn a_namespace_hangs(answer: &dyn Fn() -> Answer) {
     let asked = all.pass(40_000, taken);
     let told = asked.iter().filter(|(at, name)| name.starts_with("bad") && at - since < 22_000).count();
     assert_eq!(told, 20, "{asked:?}");
+}
+
+/// Regression: new pods that hang, one after the other, came before all others of their namespace whose names come later.
+#[test]
+fn new_pods_that_hang_keep_no_other_of_their_namespace_waiting_for_good() {
+    let mut all = Several::of(&["bad-z-good"]);
+    all.pass(1000, taken);
+    let mut hangs = |name: &str| match name.starts_with("bad-a") {
+        true => Answer::Failed("no answer within 10 s".into()),
+        false => taken(name),
+    };
+    let mut asked = Vec::new();
+    for count in 0..12 {
+        all.add(&format!("bad-a-{count:02}"));
+        if count == 3 {
+            all.add("bad-z-new");
+            let mut changed = running();
+            changed["podIP"] = json!("192.0.2.7");
+            all.snapshot.pods[0].status = Arc::new(status(changed));
+        }
+        asked.extend(all.pass(10_000, &mut hangs));
+    }
+    let first =
+        |name: &str, after: u64| asked.iter().find(|(at, of)| of == name && *at > after).map(|(at, _)| *at);
+    assert!(first("bad-z-good", 30_000).is_some_and(|at| at < 55_000), "{asked:?}");
+    assert!(first("bad-z-new", 0).is_some_and(|at| at < 90_000), "{asked:?}");
 }
 
 /// Regression: it was shown as running for good, and its deletion never ended.
