@@ -44,6 +44,9 @@ impl fmt::Display for PodKey {
     }
 }
 
+/// Reason of a pod of an API server whose name a static pod of this node has.
+pub const DISPLACED: &str = "DuplicateName";
+
 /// Whether this phase is final.
 #[must_use]
 pub fn is_final(phase: Option<&str>) -> bool {

@@ -409,7 +409,7 @@ fn displace(view: &PodView, copy: &Pod, now: &Now) -> Option<Ask> {
         return None;
     }
     let is_deleted = copy.metadata.deletion_timestamp.is_some();
-    let ends = wanted::displaced(theirs, &view.pod, &copy.metadata, now.wall).map(Ask::Status);
+    let ends = wanted::displaced(theirs, &view.pod, copy, now.wall).map(Ask::Status);
     let version = copy.metadata.resource_version.clone();
     ends.or_else(|| is_deleted.then_some(Ask::Finish { uid, version }))
 }

@@ -52,7 +52,7 @@ pub(super) fn end(c: &mut ContainerStatus) {
 }
 
 /// Whether a container has ever started.
-fn has_evidence(c: &ContainerStatus) -> bool {
+pub(super) fn has_evidence(c: &ContainerStatus) -> bool {
     let ended = c.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
     ended || c.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
 }

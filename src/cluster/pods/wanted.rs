@@ -2,15 +2,14 @@
 //! `updateStatusInternal`). Pure.
 
 use crate::base::json::json;
-use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 use serde_json::Value;
 
 use super::finish;
 use crate::base::clock::Timestamp;
 use crate::base::order;
 use crate::cluster::patch;
-use crate::pod::{DesiredPod, Source, is_final};
+use crate::pod::{DISPLACED, DesiredPod, Source, is_final};
 use crate::status;
 use crate::status::conditions::{DISRUPTION, OWNED};
 
@@ -82,6 +81,13 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     if here.is_over && here.pod.source == Source::Api {
         finish::finish(here.pod, &mut all);
     }
+    // It ran before it was refused, and nothing runs now: its ends are not known.
+    if none && is_terminal(own) && !here.runs && !here.is_leaving {
+        let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
+        let ephemeral = all.ephemeral_container_statuses.iter_mut().flatten();
+        let began = lists.into_iter().flatten().flatten().chain(ephemeral);
+        began.filter(|c| finish::has_evidence(c)).for_each(finish::end);
+    }
     // A final phase never changes, and no final phase is reported while a container could run, or the sandbox runs: the
     // control plane would give its ports away.
     let could_run = !here.is_over && (here.is_leaving || here.runs) || any_runs(&all);
@@ -99,17 +105,16 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
 }
 
 /// The body of the patch for the server's pod whose name a static pod of this node has, so that it does not run
-/// here; `None` when the server has it. It ends when it is deleted; otherwise it may run again when the static pod has gone.
-/// The kubelet runs both.
-pub fn displaced(
-    theirs: &PodStatus,
-    by: &DesiredPod,
-    metadata: &ObjectMeta,
-    now: Timestamp,
-) -> Option<Value> {
+/// here; `None` when the server has it. It ends when it is deleted, or if it has begun and is one that runs to an end, as
+/// those of jobs; otherwise it may run again when the static pod has gone. The kubelet runs both.
+pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp) -> Option<Value> {
     if is_terminal(theirs) {
         return None;
     }
+    let metadata = &pod.metadata;
+    let restarts = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+    let runs_to_an_end = matches!(restarts, Some("Never" | "OnFailure"));
+    let has_begun = all_of(theirs).any(finish::has_evidence);
     let mut all = theirs.clone();
     let lists = [
         &mut all.init_container_statuses,
@@ -117,10 +122,10 @@ pub fn displaced(
         &mut all.ephemeral_container_statuses,
     ];
     lists.into_iter().flatten().flatten().for_each(finish::end);
-    if metadata.deletion_timestamp.is_some() {
+    if metadata.deletion_timestamp.is_some() || runs_to_an_end && has_begun {
         all.phase = Some("Failed".to_owned());
     }
-    all.reason = Some("DuplicateName".to_owned());
+    all.reason = Some(DISPLACED.to_owned());
     all.message = Some(format!("A static pod of the node has its name: {}", by.origin.path));
     not_ready(&mut all, now);
     let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or_default();
@@ -130,10 +135,13 @@ pub fn displaced(
     Some(json!({ "metadata": of, "status": changes }))
 }
 
-fn any_runs(status: &PodStatus) -> bool {
+fn all_of(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    let mut all = all.chain(status.ephemeral_container_statuses.iter().flatten());
-    all.any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
+    all.chain(status.ephemeral_container_statuses.iter().flatten())
+}
+
+fn any_runs(status: &PodStatus) -> bool {
+    all_of(status).any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
 /// Our container statuses, if there are any; the restart count never decreases, and for a pod that is over, an end

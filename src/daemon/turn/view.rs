@@ -27,7 +27,8 @@ impl Turn {
     /// The current snapshot of the node.
     #[must_use]
     pub fn snapshot(&self, now: &Now) -> Snapshot {
-        let mut pods: Vec<PodView> = self.merge.pods().map(|pod| self.shown(pod, now)).collect();
+        let mut pods: Vec<PodView> =
+            self.merge.pods().map(|pod| self.with_containers(self.wanted_view(pod, now))).collect();
         let leaving = self.entries.iter().filter(|(key, _)| self.merge.get(key).is_none());
         pods.extend(leaving.filter_map(|(_, entry)| {
             let status = entry.status()?;
@@ -36,7 +37,7 @@ impl Turn {
             let shown = PodView::shown(Arc::clone(&status.pod), Arc::clone(&status.status));
             Some(PodView { leaving, is_kept, ..shown })
         }));
-        pods.extend(self.refused_views());
+        pods.extend(self.refused_views().map(|view| self.with_containers(view)));
         let shown = order::set(pods.iter().map(|view| view.pod.key.clone()));
         pods.extend(self.unmanaged_views(now).filter(|view| !shown.contains(&view.pod.key)));
         order::sort_by(&mut pods, |a, b| a.pod.key.cmp(&b.pod.key));
@@ -144,16 +145,15 @@ impl Turn {
         all.map(|rejected| (&*rejected.pod, &rejected.rejection))
     }
 
-    fn shown(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {
-        let view = self.wanted_view(pod, now);
-        let worker = self.entries.get(&pod.key).and_then(|entry| entry.worker.as_ref());
+    /// The view, with what is left under its name.
+    fn with_containers(&self, view: PodView) -> PodView {
+        let (key, uid) = (&view.pod.key, &view.pod.uid);
+        let worker = self.entries.get(key).and_then(|entry| entry.worker.as_ref());
         let told = worker.into_iter().flat_map(|worker| worker.uids.keys());
-        let found = self.docker.found.get(&pod.key).into_iter().flatten().map(|c| &c.uid);
-        let others = order::set(told.chain(found).filter(|uid| **uid != view.pod.uid));
-        let uid = &view.pod.uid;
-        let runs =
-            worker.map_or_else(|| self.runs(&pod.key, uid), |it| it.runs() && it.uids.contains_key(uid));
-        PodView { others: others.into_iter().cloned().collect(), runs, ..view }
+        let found = self.docker.found.get(key).into_iter().flatten().map(|c| &c.uid);
+        let others = order::set(told.chain(found).filter(|other| *other != uid)).into_iter().cloned();
+        let runs = worker.map_or_else(|| self.runs(key, uid), |it| it.runs() && it.uids.contains_key(uid));
+        PodView { others: others.collect(), runs, ..view }
     }
 
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {

@@ -18,7 +18,7 @@ use crate::base::limits;
 use crate::manifest::edition::Known;
 use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
 use crate::pod::problem::{Problem, Refused, Severity};
-use crate::pod::{DesiredPod, Origin, PodKey, is_final};
+use crate::pod::{DISPLACED, DesiredPod, Origin, PodKey, is_final};
 use crate::source::accept::Acceptor;
 use crate::source::api::{checks, services};
 
@@ -98,10 +98,13 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
     let same = usable.filter(|before| before.pod.metadata.uid == pod.metadata.uid);
     let unusable = |(field, why): (&str, String)| Meaning::Unusable(wrong(server, &key, field, why));
     let is_over = is_final(phase(&pod));
+    // This daemon would run it again when the static pod that has its name has gone.
+    let is_displaced =
+        is_over && pod.status.as_ref().is_some_and(|it| it.reason.as_deref() == Some(DISPLACED));
     let meaning = match same {
         _ if is_mirror(&pod) => Meaning::Mirror,
         // Only its status has changed.
-        Some(before) if before.text == text => before.meaning.clone(),
+        Some(before) if before.text == text && !is_displaced => before.meaning.clone(),
         _ if uid.is_empty() => unusable(("metadata.uid", "must not be empty".to_owned())),
         _ if let Some(wrong) = checks::name(&key) => unusable(wrong),
         same => {
@@ -110,7 +113,7 @@ pub fn read(value: &Value, acceptor: &Acceptor, server: &str, before: Option<&Re
             let was_over = same.is_none_or(|before| {
                 // Only an older state of the server takes a deletion back.
                 let is_taken_back = is_deleted(&before.pod) && !is_deleted(&pod);
-                matches!(before.meaning, Meaning::Finished(_)) || is_taken_back
+                matches!(before.meaning, Meaning::Finished(_)) || is_taken_back || is_displaced
             });
             match meaning {
                 Meaning::Wanted(wanted, _) if is_over && was_over => {

@@ -205,6 +205,16 @@ fn a_pod_whose_name_a_static_pod_has_is_over() {
     assert_eq!(told(&mut rig)["status"]["phase"], "Failed");
     rig.watch(vec![api_copy("x", "3", json!({"phase": "Failed"}), true)]);
     assert_eq!(rig.ask(), Ask::Finish { uid: "x".into(), version: Some("3".into()) });
+    // Regression: a job ran a second time when the static pod had gone, and the server took no status of that.
+    let job = |status: Value| {
+        let mut pod = (*api_copy("x", "1", status, false)).clone();
+        pod.spec = Some(serde_json::from_value(spec()).unwrap());
+        vec![Arc::new(pod)]
+    };
+    let mut rig = Rig::new(vec![view(Source::File, "h1", running())], job(running()));
+    assert_eq!(told(&mut rig)["status"]["phase"], "Failed");
+    let mut rig = Rig::new(vec![view(Source::File, "h1", running())], job(json!({"phase": "Pending"})));
+    assert!(told(&mut rig)["status"].get("phase").is_none(), "it has not begun");
     // Regression: its deletion hung while the static pod could not start.
     let mut waits = view(Source::File, "h1", json!({ "phase": "Pending" }));
     waits.others = vec!["x".into()];
@@ -212,4 +222,23 @@ fn a_pod_whose_name_a_static_pod_has_is_over() {
     assert_eq!(rig.next(), Next::Wait(None), "its containers may run");
     rig.views[0].others.clear();
     assert_eq!(told(&mut rig)["status"]["phase"], "Failed");
+}
+
+/// Regression: a pod that ran and was then refused, by the next daemon's settings, was Running at the server for good.
+#[test]
+fn a_pod_that_ran_and_is_refused_has_failed() {
+    let mut rejected = view(Source::Api, "x", json!({"phase": "Failed", "reason": "Forbidden"}));
+    rejected.runs = true;
+    let mut rig = Rig::new(vec![rejected], vec![api_copy("x", "1", running(), false)]);
+    assert_eq!(rig.next(), Next::Wait(None), "it is being stopped");
+    rig.views[0].runs = false;
+    let Ask::Status(body) = rig.ask() else { panic!("no status") };
+    let status = &body["status"];
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("Forbidden")));
+    assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["reason"], "ContainerStatusUnknown");
+    // One that never ran.
+    let rejected = view(Source::Api, "x", json!({"phase": "Failed", "reason": "OutOfcpu"}));
+    let mut rig = Rig::new(vec![rejected], vec![api_copy("x", "1", json!({"phase": "Pending"}), false)]);
+    let Ask::Status(body) = rig.ask() else { panic!("no status") };
+    assert_eq!(body["status"], json!({"phase": "Failed", "reason": "OutOfcpu"}));
 }

@@ -156,3 +156,23 @@ fn a_pod_that_an_older_state_of_the_server_deletes_no_more_is_over_when_its_end_
     assert_eq!(are_over(&[(false, "Running"), (true, "Running"), (false, "Failed")]), [false, false, true]);
     assert_eq!(are_over(&[(true, "Running"), (false, "Running")]), [false, false], "it runs again");
 }
+
+/// Regression: it ran again when the static pod that had its name had gone.
+#[test]
+fn a_pod_that_failed_because_a_static_one_has_its_name_is_over() {
+    let mut value = pod("{}");
+    value["status"]["phase"] = "Running".into();
+    let before = read(&value, &acceptor(), SERVER, None);
+    let is_over = |status: Value| {
+        let value = Value::from_iter(
+            [("status".to_owned(), status)]
+                .into_iter()
+                .chain(value.as_object().unwrap().clone().into_iter().filter(|(key, _)| key != "status")),
+        );
+        let read = read(&value, &acceptor(), SERVER, before.as_ref()).unwrap();
+        matches!(read.meaning, Meaning::Finished(_))
+    };
+    assert!(is_over(json!({ "phase": "Failed", "reason": DISPLACED })));
+    assert!(!is_over(json!({ "phase": "Running", "reason": DISPLACED })), "it may run again");
+    assert!(!is_over(json!({ "phase": "Failed", "reason": "Evicted" })), "this daemon has told it");
+}
