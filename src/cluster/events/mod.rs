@@ -80,6 +80,8 @@ struct Late {
 struct Trouble {
     /// How many failed in a row.
     times: u32,
+    /// When the last one failed, in the order of all failures.
+    order: u64,
     /// None of its events is sent before then.
     until: Mono,
 }
@@ -94,8 +96,9 @@ pub struct Post {
     troubles: Table<String, Trouble>,
     /// The namespace of the last event, if it failed.
     down: Option<String>,
-    /// Number of answers about events.
+    /// Number of answers about events, and of failures.
     answers: u64,
+    failures: u64,
 }
 
 impl Post {
@@ -122,11 +125,14 @@ impl Post {
             self.troubles.retain(|of, _| known.contains(of.as_str()));
         }
         let mut later: Option<Mono> = None;
-        // A namespace in trouble keeps no other waiting.
-        for in_trouble in [false, true] {
+        // A namespace in trouble keeps no other waiting: what failed last comes last.
+        let mut turns: Vec<u64> = self.troubles.values().map(|trouble| trouble.order).collect();
+        turns.push(0);
+        order::sort(&mut turns);
+        for turn in turns {
             for kept in kept {
                 let trouble = self.troubles.get(namespace(kept)).copied();
-                if trouble.is_some() != in_trouble {
+                if trouble.map_or(0, |trouble| trouble.order) != turn {
                     continue;
                 }
                 let sent = self.sent.get(&kept.serial).copied();
@@ -194,7 +200,9 @@ impl Post {
     /// Takes a failure: the event's own, its namespace's, or the server's. Returns true for the first since an answer.
     fn failed(&mut self, ask: &Ask, now: Mono) -> bool {
         let until = now.after(limits::API_EVENT_RETRY);
+        self.failures = self.failures.saturating_add(1);
         let trouble = self.troubles.get_or_default(ask.namespace.clone());
+        trouble.order = self.failures;
         trouble.times = trouble.times.saturating_add(1);
         if trouble.times > 1 {
             trouble.until = until;

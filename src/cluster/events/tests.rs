@@ -231,6 +231,32 @@ fn events_wait_neither_for_one_that_hangs_nor_are_they_given_up_with_their_serve
     assert!(asked.len() == 4 && asked.iter().all(|(at, _)| at - since <= 10), "{asked:?} {since}");
 }
 
+/// Regression: after an outage, in which the events of all namespaces had failed, two that still failed came before the others
+/// for good.
+#[test]
+fn namespaces_that_fail_take_turns() {
+    let of = |namespace: &str| {
+        let key = PodKey { namespace: namespace.into(), name: namespace.into() };
+        ObjectEvent::new(key, format!("uid-{namespace}"), None, words::rejected("Reason", "It happened."))
+    };
+    let mut rig = rig();
+    ["h1", "h2", "h3", "default"].map(of).into_iter().for_each(|event| rig.add(event));
+    rig.pass(120, |_| Answer::Failed("no answer within 10 s".into()));
+    let since = rig.seconds;
+    let asked = rig.pass(120, |pod| match pod {
+        "h1" => Answer::Failed("no answer within 10 s".into()),
+        "h2" => Answer::Failed("502 Bad Gateway".into()),
+        "h3" => Answer::Unable("failed calling webhook".into()),
+        _ => Answer::Done(json!({})),
+    });
+    assert!(asked.iter().any(|(at, pod)| pod == "default" && at - since <= 70), "{asked:?} {since}");
+    // What is new comes next.
+    let since = rig.seconds;
+    rig.add(of("next"));
+    let asked = rig.pass(60, |_| Answer::Done(json!({})));
+    assert!(asked.iter().any(|(at, pod)| pod == "next" && at - since <= 10), "{asked:?} {since}");
+}
+
 /// Regression: each failed try used up a token of its pod, whose other events came minutes after the server's return.
 #[test]
 fn an_outage_costs_no_tokens() {
