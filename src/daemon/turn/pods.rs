@@ -364,7 +364,7 @@ impl Turn {
                 worker.seen = seen;
                 let found = self.docker.found.get(key);
                 let is_there = |id: &String| found.is_some_and(|all| all.iter().any(|c| c.id == *id));
-                self.changed |= worker.note_stopped(killed, wishes, is_there);
+                self.changed |= worker.note_stopped(killed, wishes, is_there) || ran && !worker.runs();
                 if ran && !worker.runs() && entry.is_over() || counted && !self.counts_earlier(key) {
                     self.readmit(&[], now);
                 }

@@ -151,6 +151,7 @@ impl Turn {
         let shown = worker.status.as_ref().map(|status| &status.pod.uid);
         let is_free = |uid: &String| uids.contains(uid) && Some(uid) != desired && Some(uid) != shown;
         worker.uids.retain(|uid, _| !is_free(uid));
+        self.changed = true;
         if let Some(found) = self.docker.found.change().get_mut(key) {
             found.retain(|container| !is_free(&container.uid));
         }

@@ -72,7 +72,12 @@ fn a_worker_tells_when_nothing_of_an_old_uid_is_left() {
     let freed = |uid: &str, wishes| Report::Freed([uid.to_owned()].into(), wishes);
     assert_eq!(acts(rig.report("a", freed("new", 2))), [""; 0], "it is wanted");
     assert_eq!(acts(rig.report("a", freed("old", 1))), [""; 0], "it has not read the last wish");
+    let others =
+        |rig: &Rig| rig.snapshot().pods.iter().find(|view| view.pod.key.name == "a").unwrap().others.clone();
+    assert_eq!(others(&rig), ["old"]);
+    rig.turn.take_changed();
     assert_eq!(acts(rig.report("a", freed("old", 2))), ["spawn mine, empty", "run mine/old"]);
+    assert!(others(&rig).is_empty() && rig.turn.take_changed());
     assert_eq!(acts(http(&mut rig, &[pod("a/new"), pod("evil/new")])), [""; 0]);
 }
 
