@@ -88,6 +88,14 @@ impl Turn {
                 }
             }
         }
+        // Docker has carried out a call for a pod that has ended its deletion here: while anything is found of it, the server
+        // is not told.
+        let deleted = self.merge.pods().filter(|pod| pod.metadata.deletion_timestamp.is_some());
+        let deleted = deleted.filter(|pod| self.docker.found.contains_key(&pod.key));
+        let has_none = |pod: &&Arc<DesiredPod>| self.entries.get(&pod.key).is_none_or(|e| e.worker.is_none());
+        for pod in deleted.filter(has_none).cloned().collect::<Vec<_>>() {
+            self.end(&pod);
+        }
         if is_stopped {
             // A pod of a source that precedes may wait for its UID.
             let now = self.now;

@@ -129,7 +129,7 @@ impl Turn {
     }
 
     /// Stops a pod that is not wanted any more.
-    fn end(&mut self, pod: &Arc<DesiredPod>) {
+    pub(super) fn end(&mut self, pod: &Arc<DesiredPod>) {
         self.block(&pod.key, None);
         let order = self.deletion(pod);
         let is_found = self.docker.found.contains_key(&pod.key);

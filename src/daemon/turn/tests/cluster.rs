@@ -57,6 +57,25 @@ fn a_pod_that_had_ended_before_keeps_its_containers() {
     assert!(view.is_over && view.is_told);
 }
 
+/// Regression: its deletion never ended at the server.
+#[test]
+fn what_docker_makes_late_of_a_deleted_pod_is_removed() {
+    let mut rig = rig();
+    rig.list(&[]);
+    set(&mut rig, &[of_server(pod("web"), |_| {})], None);
+    let deleted = of_server(pod("web"), |pod| {
+        pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    });
+    set(&mut rig, &[deleted], None);
+    rig.report("web", Report::Terminated);
+    rig.gone("web");
+    assert!(rig.snapshot().pods[0].is_over);
+    let told = acts(rig.list(&["web/web-1/POD created of api"]));
+    assert_eq!(told, ["spawn web", "end web: its manifest is gone"]);
+    rig.report("web", Report::Terminated);
+    assert!(rig.snapshot().pods[0].is_over);
+}
+
 /// Regression: a pod that had ended elsewhere, or before etcd was restored, ran where another pod of its name ran; or that one
 /// ran on for ever.
 #[test]
