@@ -1,5 +1,6 @@
 //! The containers of one pod as seen in Docker: those with our labels, and their states.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use crate::base::clock::{Mono, Timestamp};
@@ -291,11 +292,14 @@ impl Observed {
 
 fn newest_first<'a>(found: impl Iterator<Item = &'a Owned>) -> Vec<&'a Owned> {
     let mut found: Vec<&Owned> = found.collect();
-    // Equal attempts happen only after a manual change, or when Docker carries out an earlier daemon's
-    // request late: then the running one is used and is not replaced. The id makes the order total.
-    let runs = |c: &Owned| c.state.is_running();
-    order::sort_by(&mut found, |a, b| {
-        (b.attempt, runs(b)).cmp(&(a.attempt, runs(a))).then_with(|| a.id.cmp(&b.id))
-    });
+    order::sort_by(&mut found, |a, b| newer(a, b));
     found
+}
+
+/// The newer of two instances of one container comes first. Equal attempts happen only after a manual change, or when Docker
+/// carries out an earlier daemon's request late: then the running one is used and is not replaced, or the one that ran.
+/// The id makes the order total.
+pub(super) fn newer(a: &Owned, b: &Owned) -> Ordering {
+    let rank = |c: &Owned| (c.attempt, c.state.is_running(), c.state != RunState::Created);
+    rank(b).cmp(&rank(a)).then_with(|| a.id.cmp(&b.id))
 }

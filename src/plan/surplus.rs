@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::base::clock::Mono;
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
+use crate::plan::observed::newer;
 use crate::plan::restart::changed;
 use crate::plan::sandbox::{SandboxChange, sandbox_change};
 use crate::plan::{Exit, Observed, Owned, RunState};
@@ -112,7 +113,7 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: 
     keep.extend(order::set(ended).into_iter().take(limits::ADDED_DEAD));
     for (name, mut instances) in by_name {
         let Some((kind, container)) = pod.container(name) else { continue };
-        order::sort_by(&mut instances, |a, b| b.attempt.cmp(&a.attempt).then_with(|| a.id.cmp(&b.id)));
+        order::sort_by(&mut instances, |a, b| newer(a, b));
         let is_stale = |c: &Owned| current.is_some() && c.sandbox_id() != current;
         let made = instances.first().filter(|c| c.state == RunState::Created && !is_lost(observed, c));
         let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));

@@ -83,9 +83,8 @@ pub struct Desk {
     down: Option<String>,
     /// When the last request was due.
     asked: Mono,
-    /// Number of pods that were met, of failures, and of answers.
-    met: u64,
-    failures: u64,
+    /// Number of failures and of pods that were met, and of answers.
+    count: u64,
     answers: u64,
 }
 
@@ -99,8 +98,7 @@ impl Default for Desk {
             troubled: false,
             down: None,
             asked: Mono::default(),
-            met: 0,
-            failures: 0,
+            count: 0,
             answers: 0,
         }
     }
@@ -125,8 +123,8 @@ impl Desk {
         for key in &keys {
             let known = self.known.get_or_default(PodKey::clone(key));
             if known.met == 0 {
-                self.met = self.met.saturating_add(1);
-                known.met = self.met;
+                self.count = self.count.saturating_add(1);
+                known.met = self.count;
             }
         }
         order::sort_by_key(&mut keys, |key| self.turn(key));
@@ -199,12 +197,10 @@ impl Desk {
     }
 
     /// The place of a pod among all: what failed last comes last, for neither a pod nor a namespace must keep the others
-    /// waiting; then those that had answers, then the oldest, for new ones may hang one after the other.
-    fn turn(&self, key: &PodKey) -> [u64; 4] {
+    /// waiting; and what was met last, for new ones may hang one after the other.
+    fn turn(&self, key: &PodKey) -> [u64; 2] {
         let [namespace, own] = self.lates(key).map(|late| late.map_or(0, |late| late.order));
-        let known = self.known.get(key);
-        let is_new = known.is_none_or(|known| !known.is_answered);
-        [namespace, own, u64::from(is_new), known.map_or(0, |known| known.met)]
+        [namespace, own.max(self.known.get(key).map_or(0, |known| known.met))]
     }
 
     /// Failures of its namespace, and its own.
@@ -214,8 +210,8 @@ impl Desk {
 
     /// Takes a failure: the pod's own, its namespace's, or the server's. The first two keep no other pod waiting.
     fn failed(&mut self, key: &PodKey, answer: &Answer, now: Mono) -> Option<News> {
-        self.failures = self.failures.saturating_add(1);
-        let (order, answers) = (self.failures, self.answers);
+        self.count = self.count.saturating_add(1);
+        let (order, answers) = (self.count, self.answers);
         let is_answered = matches!(answer, Answer::Unable(_));
         let is_known = |late: &Late| late.order > 0 && late.answers != answers;
         let others_are_answered = self.lates(key).into_iter().flatten().any(is_known);
@@ -274,7 +270,6 @@ impl Desk {
         self.down = None;
         let known = self.known.get_or_default(key.clone());
         known.late = Late::default();
-        known.is_answered = true;
         let line = match (answer, ask) {
             (Answer::Done(object), ask @ (Ask::Status(_) | Ask::MakeMirror(_))) => {
                 let is_new = !server.pods.contains_key(key);

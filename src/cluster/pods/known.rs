@@ -24,9 +24,7 @@ pub(super) struct Known {
     pub taken: Option<Taken>,
     /// Failures since the last answer.
     pub late: Late,
-    /// It has had an answer.
-    pub is_answered: bool,
-    /// When it was met, in the order of all pods; 0: not yet.
+    /// When it was met, in the order of all such times and of all failures; 0: not yet.
     pub met: u64,
     /// The object of this UID is gone, even if the watch still shows it, and since when.
     pub gone: Option<(String, Mono)>,
@@ -35,7 +33,7 @@ pub(super) struct Known {
 /// Failures of requests about one pod, or one namespace: those of others go on.
 #[derive(Debug, Default)]
 pub(super) struct Late {
-    /// When the last one was, in the order of all failures; 0: never.
+    /// When the last one was, in the order of [`Known::met`]; 0: never.
     pub order: u64,
     /// Number of answers to all requests at that time.
     pub answers: u64,

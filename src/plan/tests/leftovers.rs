@@ -232,3 +232,17 @@ fn all_pods_together_keep_no_more_than_the_bound_and_one_of_each_container() {
     check(&[1, 1, 1, 0], 2, Some(1));
     check(&[9], 0, Some(1));
 }
+
+/// Regression: an init container that had ended was begun again, or its twin stayed for good, when Docker carried out a create
+/// late.
+#[test]
+fn of_two_of_one_attempt_the_one_that_ran_counts() {
+    let wanted = pod("{initContainers: [{name: i}], containers: [{name: app}]}");
+    let mut seen = observed(&wanted, "sandbox running; i exited 0; app running");
+    let mut twin = seen.get("i-0").unwrap().clone();
+    twin.id = "a-twin".to_owned();
+    twin.state = RunState::Created;
+    seen.all.push(twin);
+    assert_eq!(seen.newest(&wanted.uid, "i").unwrap().id, "i-0");
+    assert_eq!(surplus(Some(&wanted), &seen, &DeadPolicy::default(), Mono::default()), ["a-twin"]);
+}
