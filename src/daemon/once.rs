@@ -163,6 +163,7 @@ mod tests {
             is_over: false,
             others: Vec::new(),
             runs: false,
+            returns: false,
         }
     }
 

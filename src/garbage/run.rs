@@ -13,7 +13,7 @@ use super::removal::Removal;
 use super::wants::Wants;
 use super::{Order, Report, dead};
 use crate::base::limits;
-use crate::base::table::Set;
+use crate::base::table::{Set, Table};
 use crate::runtime::progress::bytes;
 use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, RefusalKind, Reply, labels};
 
@@ -44,6 +44,10 @@ pub struct Run {
     /// Removals without an answer; for images, in a row.
     timeouts: u32,
     gives_way: bool,
+    /// The image that is being removed.
+    current: Option<Judged>,
+    /// Images from which others were made, and how many had been removed when Docker refused them.
+    parents: Table<String, usize>,
 }
 
 #[derive(Debug)]
@@ -69,7 +73,16 @@ impl Run {
     #[must_use]
     pub fn new(order: Order, now: Moment) -> Run {
         let stage = if order == Order::All { Stage::Containers } else { Stage::Images };
-        Run { order, began: now.up, stage, report: Report::default(), timeouts: 0, gives_way: false }
+        Run {
+            order,
+            began: now.up,
+            stage,
+            report: Report::default(),
+            timeouts: 0,
+            gives_way: false,
+            current: None,
+            parents: Table::new(),
+        }
     }
 
     /// Starts no further removal, because another run is more urgent.
@@ -136,7 +149,8 @@ impl Run {
                         continue;
                     }
                     let left = std::mem::take(left);
-                    self.stage = Stage::Unused(left, Some(Removal::new(judged.image)));
+                    self.stage = Stage::Unused(left, Some(Removal::new(judged.image.clone())));
+                    self.current = Some(judged);
                 }
                 Stage::Over => return None,
             }
@@ -185,8 +199,12 @@ impl Run {
                 Ok(containers) => self.judge(images, &containers, records, view),
                 Err(error) => self.is_blind(&error),
             },
-            Stage::Unused(left, Some(mut removal)) => match removal.answer(answer) {
+            Stage::Unused(mut left, Some(mut removal)) => match removal.answer(answer) {
                 None => self.stage = Stage::Unused(left, Some(removal)),
+                Some(Err(error)) if self.comes_again(removal.image(), &error) => {
+                    left.extend(self.current.take());
+                    self.stage = stays(left, Some(removal));
+                }
                 Some(result) => {
                     let stays_there = result.is_err();
                     let (may_go_on, line) = self.removed(removal.image(), result);
@@ -238,6 +256,13 @@ impl Run {
         self.report.unheard = is_unheard && is_awaited;
         let unused = judged.into_iter().take_while(|judged| judged.kept.is_none());
         self.stage = Stage::Unused(unused.collect(), None);
+    }
+
+    /// Whether an image is tried again after the others: those that were made from it may be among them.
+    fn comes_again(&mut self, image: &ImageSummary, error: &DockerError) -> bool {
+        let removed = self.report.images.len();
+        error.refusal() == Some(&RefusalKind::HasChildren)
+            && self.parents.insert(image.id.clone(), removed).is_none_or(|before| before < removed)
     }
 
     /// Returns whether to remove another image, and a line for the operator.
@@ -329,6 +354,60 @@ pub fn is_container_removed(answer: Result<Reply, DockerError>) -> Result<(), Do
 mod tests {
     use super::*;
     use crate::base::clock::Timestamp;
+
+    /// Regression: the parent was tried before its child and stayed, and a pod was evicted for the room.
+    #[test]
+    fn an_image_from_which_another_was_made_goes_after_that() {
+        let moment = Moment { up: Duration::from_secs(100_000), wall: Timestamp::UNIX_EPOCH };
+        let policy = Policy { min_age: Duration::ZERO, ..Policy::default() };
+        let preloaded = || Some(Set::new());
+        let wants = Wants { heard: true, ..Wants::default() };
+        let mut records = Records::default();
+        let mut run = Run::new(Order::Free(u64::MAX), moment);
+        // Each one was made from the next.
+        let mut there = vec!["sha256:1", "sha256:2", "sha256:3", "sha256:4"];
+        let images: Vec<ImageSummary> =
+            there.iter().map(|id| ImageSummary { id: (*id).into(), ..ImageSummary::default() }).collect();
+        let (mut calls, is_kept) = (0, "sha256:1");
+        loop {
+            let wants = wants.clone();
+            let view = View {
+                policy: &policy,
+                sandbox: "s:1",
+                root_dir: "/r",
+                preloaded: &preloaded,
+                wants,
+                moment,
+            };
+            let Some(call) = run.next(&view) else { break };
+            calls += 1;
+            let answer = match call {
+                Call::ImageList => Ok(Reply::Images(images.clone())),
+                Call::ImageRemove { image } => {
+                    let at = there.iter().position(|id| *id == image).unwrap();
+                    let has_child = at > 0
+                        && there[at - 1][7..].parse::<u8>().unwrap() + 1 == image[7..].parse::<u8>().unwrap();
+                    if has_child || image == is_kept && calls < 8 {
+                        let message = "image has dependent child images".to_owned();
+                        let kind = RefusalKind::HasChildren;
+                        Err(DockerError::Refused(crate::runtime::Refusal { kind, status: 409, message }))
+                    } else {
+                        there.remove(at);
+                        Ok(Reply::Done)
+                    }
+                }
+                _ => Ok(Reply::Containers(Vec::new())),
+            };
+            run.answer(answer, &mut records, &view);
+        }
+        assert!(calls < 30, "{calls}");
+        assert_eq!(
+            there,
+            ["sha256:1", "sha256:2", "sha256:3", "sha256:4"],
+            "a child of the first one is needed"
+        );
+        assert_eq!(run.report().errors.len(), 4);
+    }
 
     /// Images that were loaded from archives while others were being removed were removed after these.
     #[test]

@@ -138,8 +138,9 @@ impl Stop {
             self.began = self.began.after(late);
             self.deadline = self.deadline.after(late);
             self.asked = now;
-        } else {
+        } else if late >= limits::STOP_MOMENT {
             self.deadline = self.deadline.max(now.after(LEAST));
+            self.asked = now;
         }
     }
 
@@ -434,6 +435,7 @@ mod tests {
         // Regression: it had one second, for Docker took the signal 900 ms later.
         let taken = at(100).after(Duration::from_millis(900));
         stop.put_off(taken);
+        stop.allow(Duration::from_secs(30));
         assert_eq!(stop.due(at(end)), Due::Later(taken.after(LEAST)));
     }
 }

@@ -91,6 +91,9 @@ fn conflict(text: &str) -> Option<RefusalKind> {
     if has("has dependent containers") {
         return Some(RefusalKind::HasDependents);
     }
+    if has("has dependent child images") {
+        return Some(RefusalKind::HasChildren);
+    }
     if has("removal of container") && has("already in progress") || has("marked for removal") {
         return Some(RefusalKind::RemovalInProgress);
     }
@@ -271,10 +274,14 @@ mod tests {
             "(cannot be forced) - image is being used by running container 1",
             "(must be forced) - image is \
                      being used by stopped container 1",
-            "(cannot be forced) - image has dependent child images",
         ] {
             check(409, &format!("conflict: unable to delete 4273cf3ad7a1 {used}"), RefusalKind::Conflict);
         }
+        check(
+            409,
+            "conflict: unable to delete 4273cf3ad7a1 (cannot be forced) - image has dependent child images",
+            RefusalKind::HasChildren,
+        );
     }
 
     #[test]

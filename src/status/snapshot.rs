@@ -114,8 +114,10 @@ pub struct PodView {
     pub is_over: bool,
     /// UIDs of other pods of its name of which containers may be left here.
     pub others: Vec<String>,
-    /// Whether anything of it runs, its sandbox included: it holds its resources and ports.
+    /// Whether anything of it runs, or may run, its sandbox included: it holds its resources and ports.
     pub runs: bool,
+    /// Whether it is stopped for a while: nothing has ended it.
+    pub returns: bool,
 }
 
 impl PodView {
@@ -132,6 +134,7 @@ impl PodView {
             is_over: false,
             others: Vec::new(),
             runs: false,
+            returns: false,
         }
     }
 }

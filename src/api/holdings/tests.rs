@@ -311,6 +311,7 @@ fn a_deletion_that_an_earlier_daemon_began_may_be_shortened() {
             is_over: false,
             others: Vec::new(),
             runs: false,
+            returns: false,
         };
         holdings.0.told.tell(Arc::new(Snapshot { pods: vec![view], ..Snapshot::default() }), Arc::default());
     };

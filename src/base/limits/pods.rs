@@ -182,6 +182,8 @@ pub const SANDBOX_YOUNG: Duration = Duration::from_secs(10);
 pub const KILL_AGAIN: Duration = Duration::from_secs(5);
 /// A stop signal that Docker takes later than this after it was due makes the deadline later.
 pub const STOP_DELAY: Duration = Duration::from_secs(1);
+/// One that Docker takes later than this still leaves [`GRACE_MIN`].
+pub const STOP_MOMENT: Duration = Duration::from_millis(100);
 /// The grace begins anew with each stop signal that Docker does not confirm, at most this many times.
 pub const STOP_SIGNALS_MISSED: u32 = 8;
 

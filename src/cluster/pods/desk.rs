@@ -172,8 +172,7 @@ impl Desk {
             };
             same_copy
                 && Arc::ptr_eq(&settled.status, &view.status)
-                && (settled.is_over, settled.is_leaving, settled.runs)
-                    == (view.is_over, is_leaving, view.runs)
+                && settled.of == (view.is_over, is_leaving, view.runs, view.returns)
                 && settled.others == view.others
                 && settled.addresses == world.addresses
         };
@@ -186,9 +185,7 @@ impl Desk {
             known.settled = Some(Settled {
                 copy,
                 status: Arc::clone(&view.status),
-                is_over: view.is_over,
-                is_leaving,
-                runs: view.runs,
+                of: (view.is_over, is_leaving, view.runs, view.returns),
                 others: view.others.clone(),
                 addresses: world.addresses.to_vec(),
             });
@@ -372,6 +369,7 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
         is_leaving: view.leaving.is_some(),
         is_over: view.is_over,
         runs: view.runs,
+        returns: view.returns,
         now: now.wall,
     };
     let is_deleted = copy.metadata.deletion_timestamp.is_some();

@@ -66,9 +66,8 @@ pub(super) struct Taken {
 pub(super) struct Settled {
     pub copy: Option<Arc<Pod>>,
     pub status: Arc<PodStatus>,
-    pub is_over: bool,
-    pub is_leaving: bool,
-    pub runs: bool,
+    /// Whether the pod was over, was being stopped, ran, and was to return.
+    pub of: (bool, bool, bool, bool),
     pub others: Vec<String>,
     pub addresses: Vec<String>,
 }

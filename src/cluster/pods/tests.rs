@@ -65,6 +65,7 @@ fn view(source: Source, uid: &str, told: Value) -> PodView {
         is_over: false,
         others: Vec::new(),
         runs: false,
+        returns: false,
     }
 }
 
@@ -227,8 +228,15 @@ fn phases() {
         let pod = desired(Source::Api, "u1", spec());
         let told = status(json!({"phase": phase, "containerStatuses": [
             {"name": "app", "image": "b", "imageID": "", "ready": false, "restartCount": 0, "state": state}]}));
-        let here =
-            Here { pod: &pod, status: &told, is_leaving: leaving, is_over: over, runs: false, now: NOW };
+        let here = Here {
+            pod: &pod,
+            status: &told,
+            is_leaving: leaving,
+            is_over: over,
+            runs: false,
+            returns: false,
+            now: NOW,
+        };
         let wanted = super::wanted::wanted(&status(json!({"phase": theirs})), &here);
         wanted.map(|wanted| wanted.phase.unwrap_or_default()).unwrap_or_else(str::to_owned)
     };
@@ -251,7 +259,15 @@ fn phases() {
 fn a_container_that_has_ended_for_good_does_not_run_again() {
     let pod = desired(Source::Api, "u1", spec());
     let told = status(running());
-    let here = Here { pod: &pod, status: &told, is_leaving: false, is_over: false, runs: false, now: NOW };
+    let here = Here {
+        pod: &pod,
+        status: &told,
+        is_leaving: false,
+        is_over: false,
+        runs: false,
+        returns: false,
+        now: NOW,
+    };
     let mut ended = running();
     ended["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
     assert!(patch(&status(ended), &here, "u1").is_err());
@@ -422,18 +438,4 @@ fn an_end_that_an_earlier_daemon_has_told_stays_in_a_pod_that_is_over() {
     let mut rig = Rig::new(vec![view], vec![api_copy("u1", "5", told, true)]);
     let ask = rig.ask();
     assert_eq!(ask, Ask::Finish { uid: "u1".into(), version: Some("5".into()) });
-}
-
-#[test]
-fn a_mirror_pod_that_is_refused_is_told_once() {
-    let mut rig = Rig::new(vec![view(Source::File, "h1", running())], Vec::new());
-    let key = PodKey { namespace: "default".into(), name: "web".into() };
-    let told = |rig: &mut Rig, why: &str| {
-        let ask = rig.ask();
-        rig.desk.told(&key, ask, Answer::Forbidden(why.into()), &rig.server, at(rig.seconds).mono)
-    };
-    assert_eq!(told(&mut rig, "no"), Some(News::NoMirror(key.clone(), "no".into())));
-    assert!(matches!(rig.next(), Next::Wait(Some(_))));
-    rig.seconds += 301;
-    assert_eq!(told(&mut rig, "no"), None);
 }

@@ -2,14 +2,16 @@
 //! `updateStatusInternal`). Pure.
 
 use crate::base::json::json;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateWaiting, ContainerStatus, Pod, PodCondition, PodStatus,
+};
 use serde_json::Value;
 
 use super::finish;
 use crate::base::clock::Timestamp;
 use crate::base::order;
 use crate::cluster::patch;
-use crate::pod::{DISPLACED, DesiredPod, Source, is_final};
+use crate::pod::{DISPLACED, DesiredPod, RestartPolicy, Source, is_final};
 use crate::status;
 use crate::status::conditions::{DISRUPTION, OWNED};
 
@@ -26,6 +28,8 @@ pub struct Here<'a> {
     pub is_over: bool,
     /// Anything of it runs, its sandbox included.
     pub runs: bool,
+    /// It is stopped for a while.
+    pub returns: bool,
     /// Wall time, for conditions that change here.
     pub now: Timestamp,
 }
@@ -81,6 +85,10 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     if here.is_over && here.pod.source == Source::Api {
         finish::finish(here.pod, &mut all);
     }
+    // Its containers run again: the API server takes no status of that once it was told that they have ended for good.
+    if here.returns && here.pod.restart_policy() != RestartPolicy::Always {
+        waits_again(theirs, &mut all);
+    }
     // It ran before it was refused, and nothing runs now: its ends are not known.
     if none && is_terminal(own) && !here.runs && !here.is_leaving {
         let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
@@ -114,15 +122,16 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
     let metadata = &pod.metadata;
     let restarts = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
     let runs_to_an_end = matches!(restarts, Some("Never" | "OnFailure"));
-    let has_begun = all_of(theirs).any(finish::has_evidence);
+    let has_begun = |c: &ContainerStatus| finish::has_evidence(c) || c.container_id.is_some();
+    let is_final = runs_to_an_end && all_of(theirs).any(has_begun);
     let mut all = theirs.clone();
     let lists = [
         &mut all.init_container_statuses,
         &mut all.container_statuses,
         &mut all.ephemeral_container_statuses,
     ];
-    lists.into_iter().flatten().flatten().for_each(finish::end);
-    if metadata.deletion_timestamp.is_some() || runs_to_an_end && has_begun {
+    lists.into_iter().flatten().flatten().filter(|c| has_begun(c)).for_each(finish::end);
+    if metadata.deletion_timestamp.is_some() || is_final {
         all.phase = Some("Failed".to_owned());
     }
     all.reason = Some(DISPLACED.to_owned());
@@ -133,6 +142,22 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
     // All of it is made from the server's status, of which a later one may be on its way.
     let of = json!({ "uid": metadata.uid, "resourceVersion": metadata.resource_version });
     Some(json!({ "metadata": of, "status": changes }))
+}
+
+/// Shows containers that have ended since the server's status as waiting.
+fn waits_again(theirs: &PodStatus, all: &mut PodStatus) {
+    let has_ended = |c: &ContainerStatus| c.state.as_ref().is_some_and(|state| state.terminated.is_some());
+    let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
+    for c in lists.into_iter().flatten().flatten().filter(|c| has_ended(c)) {
+        if !all_of(theirs).any(|before| before.name == c.name && has_ended(before)) {
+            let waiting = ContainerStateWaiting {
+                reason: Some("PodStopped".to_owned()),
+                message: Some("The pod is stopped for a while, and runs again".to_owned()),
+            };
+            c.state = Some(ContainerState { waiting: Some(waiting), ..ContainerState::default() });
+            (c.ready, c.started) = (false, Some(false));
+        }
+    }
 }
 
 fn all_of(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {

@@ -277,6 +277,16 @@ impl Turn {
         own.any(|c| worker.seen.get(&c.id) == Some(&DockerState::Running))
     }
 
+    /// Whether a container that ran at Docker's last list runs still, as its worker sees it.
+    pub(super) fn runs_still_as_seen(&self, listed: &Owned) -> bool {
+        let worker = self.entries.get(&listed.key).and_then(|entry| entry.worker.as_ref());
+        listed.state.is_running()
+            && match worker.filter(|worker| worker.terminated || !worker.seen.is_empty()) {
+                Some(worker) => worker.seen.get(&listed.id) == Some(&DockerState::Running),
+                None => !self.node.earlier_ended.contains(&listed.id),
+            }
+    }
+
     fn runs_still(&self, key: &PodKey, uid: &str) -> bool {
         let found = self.docker.found.get(key).into_iter().flatten();
         let mut running = found.filter(|c| c.uid == uid && c.state.is_running() && !c.is_sandbox());

@@ -67,7 +67,7 @@ impl Turn {
         let others = others.flat_map(|(_, entry)| entry.active()).filter_map(|pod| written(pod));
         // A running pod that no source has claimed yet keeps its units.
         let found = self.docker.found.iter().filter(|(key, _)| **key != pod.key).flat_map(|(_, all)| all);
-        let found = found.filter(|c| c.state.is_running()).filter_map(|c| c.kept()?.devices.clone());
+        let found = found.filter(|c| self.runs_still_as_seen(c)).filter_map(|c| c.kept()?.devices.clone());
         let taken: Vec<String> = others.chain(found).collect();
         match pools.assign(&pod, before.as_deref(), &taken) {
             None => pod,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Turn;
 use super::admission::Rejection;
 use super::docker::Engine;
-use super::entry::{Blocked, Entry};
+use super::entry::{Blocked, Entry, WorkerInfo};
 use super::sources::{Content, Refusal, SourceState};
 use crate::base::clock::Now;
 use crate::base::order;
@@ -16,9 +16,10 @@ use crate::daemon::config::ApiSource;
 use crate::plan::{Observed, Probes};
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::waiting::Reason;
-use crate::pod::{DesiredPod, Source, priority};
+use crate::pod::{DesiredPod, PodKey, Source, priority};
 use crate::policy;
 use crate::recorder::words;
+use crate::runtime::DockerState;
 use crate::status::snapshot::{DockerView, PodView, Snapshot, SourceView, StandingView};
 use crate::status::task::Task;
 use crate::status::{self, Waiting, WaitingReason};
@@ -148,12 +149,28 @@ impl Turn {
     /// The view, with what is left under its name.
     fn with_containers(&self, view: PodView) -> PodView {
         let (key, uid) = (&view.pod.key, &view.pod.uid);
-        let worker = self.entries.get(key).and_then(|entry| entry.worker.as_ref());
+        let entry = self.entries.get(key);
+        let worker = entry.and_then(|entry| entry.worker.as_ref());
         let told = worker.into_iter().flat_map(|worker| worker.uids.keys());
         let found = self.docker.found.get(key).into_iter().flatten().map(|c| &c.uid);
         let others = order::set(told.chain(found).filter(|other| *other != uid)).into_iter().cloned();
-        let runs = worker.map_or_else(|| self.runs(key, uid), |it| it.runs() && it.uids.contains_key(uid));
-        PodView { others: others.collect(), runs, ..view }
+        let is_ended = entry.is_some_and(|entry| entry.evicted().is_some() || entry.rejected().is_some());
+        let is_deleted = view.pod.metadata.deletion_timestamp.is_some();
+        let returns = view.leaving.is_some() && !is_ended && !is_deleted;
+        PodView { others: others.collect(), runs: self.runs_or_may(worker, key, uid), returns, ..view }
+    }
+
+    /// Whether anything of this UID runs, its sandbox included, or may run, for nobody has looked yet.
+    fn runs_or_may(&self, worker: Option<&WorkerInfo>, key: &PodKey, uid: &str) -> bool {
+        let Some(worker) = worker.filter(|worker| worker.terminated || !worker.seen.is_empty()) else {
+            return !self.docker.listed || self.runs(key, uid);
+        };
+        let found = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
+        let is_of = |id: &String| match found.iter().find(|c| c.id == *id) {
+            Some(listed) => listed.uid == uid,
+            None => worker.uids.contains_key(uid),
+        };
+        worker.seen.iter().any(|(id, state)| *state == DockerState::Running && is_of(id))
     }
 
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {

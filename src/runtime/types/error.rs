@@ -69,6 +69,8 @@ pub enum RefusalKind {
     HasDependents,
     /// 409: the image has several names, and cannot be removed by its id.
     SeveralNames,
+    /// 409: other images were made from the image, and must be removed first.
+    HasChildren,
     /// The container's log driver stores no readable log.
     LogNotKept,
     /// 409 of another kind.

@@ -35,6 +35,7 @@ pub(crate) fn snapshot() -> Snapshot {
         is_over: false,
         others: Vec::new(),
         runs: false,
+        returns: false,
     };
     Snapshot {
         standings: Table::new(),

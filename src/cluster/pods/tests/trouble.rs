@@ -231,6 +231,25 @@ fn a_pod_whose_name_a_static_pod_has_is_over() {
     assert_eq!(told(&mut rig)["status"]["phase"], "Failed");
 }
 
+/// Regression: the server was told that a job that is stopped for a while had ended, and took no status of its next run.
+#[test]
+fn a_job_that_is_stopped_for_a_while_waits() {
+    let mut ended = running();
+    ended["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+    let mut job = view(Source::Api, "x", ended.clone());
+    (job.leaving, job.returns) = (Some(NOW), true);
+    let mut rig = Rig::new(vec![job], vec![api_copy("x", "1", running(), false)]);
+    let Ask::Status(body) = rig.ask() else { panic!("no status") };
+    let container = &body["status"]["containerStatuses"][0];
+    assert_eq!(container["state"]["waiting"]["reason"], "PodStopped", "{body}");
+    assert!(body["status"].get("phase").is_none(), "{body}");
+    // It has ended by itself.
+    rig.views[0].returns = false;
+    rig.views[0].leaving = None;
+    let Ask::Status(body) = rig.ask() else { panic!("no status") };
+    assert!(body["status"]["containerStatuses"][0]["state"]["terminated"].is_object(), "{body}");
+}
+
 /// Regression: a pod that ran and was then refused, by the next daemon's settings, was Running at the server for good.
 #[test]
 fn a_pod_that_ran_and_is_refused_has_failed() {
@@ -248,4 +267,18 @@ fn a_pod_that_ran_and_is_refused_has_failed() {
     let mut rig = Rig::new(vec![rejected], vec![api_copy("x", "1", json!({"phase": "Pending"}), false)]);
     let Ask::Status(body) = rig.ask() else { panic!("no status") };
     assert_eq!(body["status"], json!({"phase": "Failed", "reason": "OutOfcpu"}));
+}
+
+#[test]
+fn a_mirror_pod_that_is_refused_is_told_once() {
+    let mut rig = Rig::new(vec![view(Source::File, "h1", running())], Vec::new());
+    let key = PodKey { namespace: "default".into(), name: "web".into() };
+    let told = |rig: &mut Rig, why: &str| {
+        let ask = rig.ask();
+        rig.desk.told(&key, ask, Answer::Forbidden(why.into()), &rig.server, at(rig.seconds).mono)
+    };
+    assert_eq!(told(&mut rig, "no"), Some(News::NoMirror(key.clone(), "no".into())));
+    assert!(matches!(rig.next(), Next::Wait(Some(_))));
+    rig.seconds += 301;
+    assert_eq!(told(&mut rig, "no"), None);
 }

@@ -57,6 +57,21 @@ fn a_pod_that_had_ended_before_keeps_its_containers() {
     assert!(view.is_over && view.is_told);
 }
 
+/// Regression: it was told as failed while its container had its grace period, and another pod got its room.
+#[test]
+fn a_running_pod_that_is_refused_runs_until_it_is_dead() {
+    let mut rig = rig();
+    let elsewhere = of_server(pod_of("web", "{nodeName: n2, containers: [{name: app}]}"), |_| {});
+    rig.list(&["web/web-1/POD running of api", "web/web-1/app running of api"]);
+    set(&mut rig, &[elsewhere], None);
+    let view = |rig: &Rig| (rig.shown(), rig.snapshot().pods[0].runs);
+    assert_eq!(view(&rig), ("web Failed NodeName".to_owned(), true));
+    rig.seen("web", &["web/web-1/POD running of api", "web/web-1/app exited of api"]);
+    assert!(view(&rig).1, "its sandbox runs");
+    rig.seen("web", &["web/web-1/POD exited of api", "web/web-1/app exited of api"]);
+    assert_eq!(view(&rig), ("web Failed NodeName".to_owned(), false));
+}
+
 /// Regression: its deletion never ended at the server.
 #[test]
 fn what_docker_makes_late_of_a_deleted_pod_is_removed() {

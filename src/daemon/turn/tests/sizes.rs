@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, acts, config, container, pod, pod_of};
+use super::rig::{Rig, acts, config, container, key, pod, pod_of};
+use crate::base::table::Set;
 use crate::daemon::config::Config;
 use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::daemon::turn::{Effect, Event, RuntimeEvent};
-use crate::machine::Wish;
+use crate::machine::{Report, Wish};
 use crate::node::Node;
 use crate::node::devices::{ASSIGNED, DEVICE, Pools};
 use crate::pod::allocatable::Allocatable;
@@ -173,10 +174,27 @@ fn units_of_devices_are_given_once_and_kept() {
         rig.goes_on_from(&before.snapshot());
         let containers = vec![sandbox.clone(), container("b/b-1/app running")];
         rig.handle(Event::Runtime(RuntimeEvent::Listed { containers, version: None }));
+        let is_edited = b.is_some();
         let wanted: Vec<_> = [serial("a"), serial("c")].into_iter().chain(b).collect();
         let all = given(&mut rig, &wanted);
         assert!(all.contains(&"a app=/dev/ttyUSB1:/dev/ttyUSB1:rwm".to_owned()), "{all:?}");
         assert!(rig.shown().contains("c Failed OutOfpodkeeper.dev/serial"), "{}", rig.shown());
+        if is_edited {
+            continue;
+        }
+        // Regression: the next one that got it went without, for Docker's list was older than that.
+        let ends = ["b/b-1/POD exited", "b/b-1/app exited"].map(container);
+        let seen = Report::Seen(ends.into_iter().map(|c| (c.id, c.state)).collect(), Set::new(), 9);
+        let now = rig.now();
+        let mut effects = rig.turn.handle(Event::Worker { key: key("b"), report: seen }, &now);
+        effects.extend(rig.turn.handle(Event::Worker { key: key("b"), report: Report::Terminated }, &now));
+        let runs = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Wish(key, Wish::Run(pod)) if key.name == "c" => {
+                pod.metadata.annotations.as_ref()?.get(ASSIGNED).cloned()
+            }
+            _ => None,
+        });
+        assert_eq!(runs.collect::<Vec<_>>(), ["app=/dev/ttyUSB0:/dev/ttyUSB0:rwm"]);
     }
 }
 
