@@ -49,6 +49,7 @@ pub(super) fn end(c: &mut ContainerStatus) {
         ..ContainerStateTerminated::default()
     };
     c.state = Some(ContainerState { terminated: Some(ended), ..ContainerState::default() });
+    c.ready = false;
 }
 
 /// Whether a container has ever started.
