@@ -111,12 +111,17 @@ fn kept<'a>(pod: &DesiredPod, observed: &'a Observed, policy: &DeadPolicy, now: 
     // None of them runs again, so these instances are the only record of them.
     let ended = earlier.iter().filter(|c| matches!(c.state, RunState::Exited(_))).map(|c| c.id.as_str());
     keep.extend(order::set(ended).into_iter().take(limits::ADDED_DEAD));
+    let is_here = |c: &&Owned| c.uid == pod.uid && current.is_some() && c.sandbox_id() == current;
+    let mut here = observed.all.iter().filter(is_here);
+    let regular_runs = here.any(|c| c.is_kind(ContainerKind::Regular) && c.state.is_running());
     for (name, mut instances) in by_name {
         let Some((kind, container)) = pod.container(name) else { continue };
         order::sort_by(&mut instances, |a, b| newer(a, b));
         let is_stale = |c: &Owned| current.is_some() && c.sandbox_id() != current;
         let made = instances.first().filter(|c| c.state == RunState::Created && !is_lost(observed, c));
         let startable = made.filter(|c| !changed(container, kind, c) && !is_stale(c));
+        // None is started in a sandbox in which a regular container runs: Docker made it late.
+        let startable = startable.filter(|_| kind != ContainerKind::Init || !regular_runs);
         // A plain init container runs again in each new sandbox: only instances in the current one matter.
         let tells = |c: &Owned| kind != ContainerKind::Init || !is_stale(c);
         // Docker is removing it already; until it is gone, the plan uses its state.

@@ -244,5 +244,10 @@ fn of_two_of_one_attempt_the_one_that_ran_counts() {
     twin.state = RunState::Created;
     seen.all.push(twin);
     assert_eq!(seen.newest(&wanted.uid, "i").unwrap().id, "i-0");
+    let gone = |seen: &str| {
+        surplus(Some(&wanted), &observed(&wanted, seen), &DeadPolicy::default(), Mono::default()).join(" ")
+    };
     assert_eq!(surplus(Some(&wanted), &seen, &DeadPolicy::default(), Mono::default()), ["a-twin"]);
+    assert_eq!(gone("sandbox running; i exited 0; i#1 created; app running"), "i-1", "it is never started");
+    assert_eq!(gone("sandbox running; i exited 1; i#1 created"), "", "it is started next");
 }
