@@ -277,8 +277,12 @@ impl Turn {
         own.any(|c| worker.seen.get(&c.id) == Some(&DockerState::Running))
     }
 
-    /// Whether a container that ran at Docker's last list runs still, as its worker sees it.
+    /// Whether a container that ran at Docker's last list runs still, as its worker sees it. The sandbox of a pod of an earlier
+    /// daemon goes with its containers: others may have got what they held.
     pub(super) fn runs_still_as_seen(&self, listed: &Owned) -> bool {
+        if self.node.earlier.contains_key(&listed.key) && !self.counts_earlier(&listed.key) {
+            return false;
+        }
         let worker = self.entries.get(&listed.key).and_then(|entry| entry.worker.as_ref());
         listed.state.is_running()
             && match worker.filter(|worker| worker.terminated || !worker.seen.is_empty()) {

@@ -182,20 +182,35 @@ fn units_of_devices_are_given_once_and_kept() {
         if is_edited {
             continue;
         }
-        // Regression: the next one that got it went without, for Docker's list was older than that.
-        let ends = ["b/b-1/POD exited", "b/b-1/app exited"].map(container);
-        let seen = Report::Seen(ends.into_iter().map(|c| (c.id, c.state)).collect(), Set::new(), 9);
-        let now = rig.now();
-        let mut effects = rig.turn.handle(Event::Worker { key: key("b"), report: seen }, &now);
-        effects.extend(rig.turn.handle(Event::Worker { key: key("b"), report: Report::Terminated }, &now));
-        let runs = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Wish(key, Wish::Run(pod)) if key.name == "c" => {
-                pod.metadata.annotations.as_ref()?.get(ASSIGNED).cloned()
-            }
-            _ => None,
-        });
-        assert_eq!(runs.collect::<Vec<_>>(), ["app=/dev/ttyUSB0:/dev/ttyUSB0:rwm"]);
+        assert_eq!(next_unit(&mut rig), ["app=/dev/ttyUSB0:/dev/ttyUSB0:rwm"]);
     }
+    // After an edit without devices.
+    let mut rig = Rig::with(small());
+    let containers = vec![sandbox.clone(), container("b/b-1/app running")];
+    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers, version: None }));
+    given(&mut rig, &[serial("a"), serial("c"), pod("b/b-2")]);
+    assert_eq!(next_unit(&mut rig), ["app=/dev/ttyUSB0:/dev/ttyUSB0:rwm"]);
+}
+
+/// Ends pod `b` of an earlier daemon, its sandbox last. The unit that pod `c` gets. Regression: it went without, for Docker's
+/// list was older than that.
+fn next_unit(rig: &mut Rig) -> Vec<String> {
+    let now = rig.now();
+    let mut effects = Vec::new();
+    for state in ["running", "exited"] {
+        let ends =
+            [format!("b/b-1/POD {state}"), "b/b-1/app exited".to_owned()].map(|words| container(&words));
+        let seen = Report::Seen(ends.into_iter().map(|c| (c.id, c.state)).collect(), Set::new(), 9);
+        effects.extend(rig.turn.handle(Event::Worker { key: key("b"), report: seen }, &now));
+    }
+    effects.extend(rig.turn.handle(Event::Worker { key: key("b"), report: Report::Terminated }, &now));
+    let runs = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Wish(key, Wish::Run(pod)) if key.name == "c" => Some(
+            pod.metadata.annotations.as_ref().and_then(|all| all.get(ASSIGNED)).cloned().unwrap_or_default(),
+        ),
+        _ => None,
+    });
+    runs.collect()
 }
 
 /// The same, with a shape that all its sizes share.
