@@ -15,6 +15,9 @@ use crate::pod::{DISPLACED, DesiredPod, RestartPolicy, Source, is_final};
 use crate::status;
 use crate::status::conditions::{DISRUPTION, OWNED};
 
+/// Reason of containers of a pod that is stopped for a while.
+const STOPPED: &str = "PodStopped";
+
 /// A pod on this node.
 #[derive(Debug, Clone, Copy)]
 pub struct Here<'a> {
@@ -89,12 +92,14 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     if here.returns && here.pod.restart_policy() != RestartPolicy::Always {
         waits_again(theirs, &mut all);
     }
-    // It ran before it was refused, and nothing runs now: its ends are not known.
-    if none && is_terminal(own) && !here.runs && !here.is_leaving {
+    // It ran before it was refused or stopped, and nothing runs now: its ends are not known.
+    if none && !here.runs && !here.is_leaving {
+        let is_final = is_terminal(own);
         let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
         let ephemeral = all.ephemeral_container_statuses.iter_mut().flatten();
         let began = lists.into_iter().flatten().flatten().chain(ephemeral);
-        began.filter(|c| finish::has_evidence(c)).for_each(finish::end);
+        let began = began.filter(|c| if is_final { has_begun(c) } else { is_running(c) });
+        began.for_each(if is_final { ends } else { wait_again });
     }
     // A final phase never changes, and no final phase is reported while a container could run, or the sandbox runs: the
     // control plane would give its ports away.
@@ -122,7 +127,6 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
     let metadata = &pod.metadata;
     let restarts = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
     let runs_to_an_end = matches!(restarts, Some("Never" | "OnFailure"));
-    let has_begun = |c: &ContainerStatus| finish::has_evidence(c) || c.container_id.is_some();
     let is_final = runs_to_an_end && all_of(theirs).any(has_begun);
     let mut all = theirs.clone();
     let lists = [
@@ -130,7 +134,7 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
         &mut all.container_statuses,
         &mut all.ephemeral_container_statuses,
     ];
-    lists.into_iter().flatten().flatten().filter(|c| has_begun(c)).for_each(finish::end);
+    lists.into_iter().flatten().flatten().filter(|c| has_begun(c)).for_each(ends);
     if metadata.deletion_timestamp.is_some() || is_final {
         all.phase = Some("Failed".to_owned());
     }
@@ -150,14 +154,33 @@ fn waits_again(theirs: &PodStatus, all: &mut PodStatus) {
     let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
     for c in lists.into_iter().flatten().flatten().filter(|c| has_ended(c)) {
         if !all_of(theirs).any(|before| before.name == c.name && has_ended(before)) {
-            let waiting = ContainerStateWaiting {
-                reason: Some("PodStopped".to_owned()),
-                message: Some("The pod is stopped for a while, and runs again".to_owned()),
-            };
-            c.state = Some(ContainerState { waiting: Some(waiting), ..ContainerState::default() });
-            (c.ready, c.started) = (false, Some(false));
+            c.last_state = c.state.take();
+            wait_again(c);
         }
     }
+}
+
+fn has_begun(c: &ContainerStatus) -> bool {
+    finish::has_evidence(c) || c.container_id.is_some()
+}
+
+/// Ends a container, with the end that it had before it was told as stopped for a while.
+fn ends(c: &mut ContainerStatus) {
+    let waits = c.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let is_stopped = waits.is_some_and(|waits| waits.reason.as_deref() == Some(STOPPED));
+    if is_stopped && c.last_state.as_ref().is_some_and(|last| last.terminated.is_some()) {
+        c.state = c.last_state.take();
+    }
+    finish::end(c);
+}
+
+fn wait_again(c: &mut ContainerStatus) {
+    let waiting = ContainerStateWaiting {
+        reason: Some(STOPPED.to_owned()),
+        message: Some("The pod is stopped for a while, and runs again".to_owned()),
+    };
+    c.state = Some(ContainerState { waiting: Some(waiting), ..ContainerState::default() });
+    (c.ready, c.started) = (false, Some(false));
 }
 
 fn all_of(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
@@ -166,7 +189,11 @@ fn all_of(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
 }
 
 fn any_runs(status: &PodStatus) -> bool {
-    all_of(status).any(|c| c.state.as_ref().is_some_and(|state| state.running.is_some()))
+    all_of(status).any(is_running)
+}
+
+fn is_running(c: &ContainerStatus) -> bool {
+    c.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
 /// Our container statuses, if there are any; the restart count never decreases, and for a pod that is over, an end

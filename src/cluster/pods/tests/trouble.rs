@@ -242,7 +242,26 @@ fn a_job_that_is_stopped_for_a_while_waits() {
     let Ask::Status(body) = rig.ask() else { panic!("no status") };
     let container = &body["status"]["containerStatuses"][0];
     assert_eq!(container["state"]["waiting"]["reason"], "PodStopped", "{body}");
+    assert_eq!(container["lastState"]["terminated"]["exitCode"], 0, "{body}");
     assert!(body["status"].get("phase").is_none(), "{body}");
+    // A static pod has its name.
+    let mut waiting = (*api_copy("x", "2", body["status"].clone(), false)).clone();
+    waiting.status.as_mut().unwrap().phase = Some("Running".to_owned());
+    waiting.spec = Some(serde_json::from_value(spec()).unwrap());
+    let mut other = Rig::new(vec![view(Source::File, "h1", running())], vec![Arc::new(waiting.clone())]);
+    let Ask::Status(told) = other.ask() else { panic!("no status") };
+    assert_eq!(told["status"]["phase"], "Failed", "{told}");
+    assert_eq!(told["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0, "{told}");
+    // It is refused at its return.
+    let refused = view(Source::Api, "x", json!({"phase": "Failed", "reason": "Forbidden"}));
+    let mut other = Rig::new(vec![refused], vec![Arc::new(waiting)]);
+    let Ask::Status(told) = other.ask() else { panic!("no status") };
+    assert_eq!(told["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0, "{told}");
+    // The server was away while it was stopped.
+    let held = view(Source::Api, "x", json!({"phase": "Pending", "reason": "NodeShutdown"}));
+    let mut late = Rig::new(vec![held], vec![api_copy("x", "1", running(), false)]);
+    let Ask::Status(told) = late.ask() else { panic!("no status") };
+    assert_eq!(told["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "PodStopped", "{told}");
     // It has ended by itself.
     rig.views[0].returns = false;
     rig.views[0].leaving = None;
