@@ -92,9 +92,11 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     if here.returns && here.pod.restart_policy() != RestartPolicy::Always {
         waits_again(theirs, &mut all);
     }
+    let mut is_down = false;
     // It ran before it was refused or stopped, and nothing runs now: its ends are not known.
     if none && !here.runs && !here.is_leaving {
         let is_final = is_terminal(own);
+        is_down = any_runs(&all);
         let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
         let ephemeral = all.ephemeral_container_statuses.iter_mut().flatten();
         let began = lists.into_iter().flatten().flatten().chain(ephemeral);
@@ -111,7 +113,7 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     }
     let may_disrupt = is_terminal(&all) && !could_run;
     all.conditions = conditions(theirs, own, may_disrupt);
-    if is_terminal(&all) {
+    if is_terminal(&all) || is_down {
         not_ready(&mut all, here.now);
     }
     Ok(all)
@@ -241,11 +243,12 @@ fn conditions(theirs: &PodStatus, own: &PodStatus, may_disrupt: bool) -> Option<
     Some(foreign.chain(owned).collect())
 }
 
-/// Makes a pod that has ended not ready, regardless of its last probe.
+/// Makes a pod that has ended, or is stopped, not ready, regardless of its last probe.
 fn not_ready(all: &mut PodStatus, now: Timestamp) {
     let reason = match all.phase.as_deref() {
         Some("Succeeded") => "PodCompleted",
-        _ => "PodFailed",
+        Some("Failed") => "PodFailed",
+        _ => "ContainersNotReady",
     };
     for c in all.conditions.iter_mut().flatten() {
         if matches!(c.type_.as_str(), "Ready" | "ContainersReady") && c.status == "True" {

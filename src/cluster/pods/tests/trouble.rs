@@ -262,6 +262,7 @@ fn a_job_that_is_stopped_for_a_while_waits() {
     let mut late = Rig::new(vec![held], vec![api_copy("x", "1", running(), false)]);
     let Ask::Status(told) = late.ask() else { panic!("no status") };
     assert_eq!(told["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "PodStopped", "{told}");
+    assert_eq!(told["status"]["conditions"][0]["reason"], "ContainersNotReady", "{told}");
     // It has ended by itself.
     rig.views[0].returns = false;
     rig.views[0].leaving = None;
