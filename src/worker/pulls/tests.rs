@@ -349,7 +349,7 @@ fn nobody_is_left_to_pull_for() {
 #[test]
 fn two_hundred_pods_of_one_image() {
     let rig = Rig::new();
-    let first = rig.occupy("web:1", Duration::from_millis(300));
+    let first = rig.occupy("web:1", Duration::from_secs(2));
     rig.fake.with(|state| state.script_pull("web:1", Pull::Fails("asked twice".into())));
     let all: Vec<_> = (0..200).map(|_| rig.ask("docker.io/library/web:1", false)).collect();
     for mailbox in all.iter().chain([&first]) {
