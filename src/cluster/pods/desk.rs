@@ -118,13 +118,14 @@ impl Desk {
         self.known.retain(|key, _| views.contains_key(key) || world.server.pods.contains_key(key));
         let bare = world.server.pods.keys().filter(|key| !views.contains_key(key));
         let mut keys: Vec<&PodKey> = views.keys().copied().chain(bare).collect();
-        let namespaces = order::set(keys.iter().map(|key| &key.namespace));
-        self.namespaces.retain(|namespace, _| namespaces.contains(namespace));
+        if !self.namespaces.is_empty() {
+            let namespaces = order::set(keys.iter().map(|key| &key.namespace));
+            self.namespaces.retain(|namespace, _| namespaces.contains(namespace));
+        }
         for key in &keys {
-            let known = self.known.get_or_default(PodKey::clone(key));
-            if known.met == 0 {
+            if self.known.get(*key).is_none_or(|known| known.met == 0) {
                 self.count = self.count.saturating_add(1);
-                known.met = self.count;
+                self.known.get_or_default(PodKey::clone(key)).met = self.count;
             }
         }
         order::sort_by_key(&mut keys, |key| self.turn(key));

@@ -90,7 +90,7 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     }
     // Its containers run again: the API server takes no status of that once it was told that they have ended for good.
     if here.returns && here.pod.restart_policy() != RestartPolicy::Always {
-        waits_again(theirs, &mut all);
+        hide_ends(theirs, &mut all);
     }
     let mut is_down = false;
     // It ran before it was refused or stopped, and nothing runs now: its ends are not known.
@@ -101,7 +101,7 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
         let ephemeral = all.ephemeral_container_statuses.iter_mut().flatten();
         let began = lists.into_iter().flatten().flatten().chain(ephemeral);
         let began = began.filter(|c| if is_final { has_begun(c) } else { is_running(c) });
-        began.for_each(if is_final { ends } else { wait_again });
+        began.for_each(if is_final { ends } else { show_as_stopped });
     }
     // A final phase never changes, and no final phase is reported while a container could run, or the sandbox runs: the
     // control plane would give its ports away.
@@ -128,7 +128,7 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
     }
     let metadata = &pod.metadata;
     let restarts = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
-    let runs_to_an_end = matches!(restarts, Some("Never" | "OnFailure"));
+    let runs_to_an_end = RestartPolicy::parse(restarts) != RestartPolicy::Always;
     let is_final = runs_to_an_end && all_of(theirs).any(has_begun);
     let mut all = theirs.clone();
     let lists = [
@@ -150,14 +150,13 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
     Some(json!({ "metadata": of, "status": changes }))
 }
 
-/// Shows containers that have ended since the server's status as waiting.
-fn waits_again(theirs: &PodStatus, all: &mut PodStatus) {
-    let has_ended = |c: &ContainerStatus| c.state.as_ref().is_some_and(|state| state.terminated.is_some());
+/// Shows containers that have ended since the server's status as stopped.
+fn hide_ends(theirs: &PodStatus, all: &mut PodStatus) {
     let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
     for c in lists.into_iter().flatten().flatten().filter(|c| has_ended(c)) {
         if !all_of(theirs).any(|before| before.name == c.name && has_ended(before)) {
             c.last_state = c.state.take();
-            wait_again(c);
+            show_as_stopped(c);
         }
     }
 }
@@ -176,7 +175,7 @@ fn ends(c: &mut ContainerStatus) {
     finish::end(c);
 }
 
-fn wait_again(c: &mut ContainerStatus) {
+fn show_as_stopped(c: &mut ContainerStatus) {
     let waiting = ContainerStateWaiting {
         reason: Some(STOPPED.to_owned()),
         message: Some("The pod is stopped for a while, and runs again".to_owned()),
@@ -194,6 +193,10 @@ fn any_runs(status: &PodStatus) -> bool {
     all_of(status).any(is_running)
 }
 
+fn has_ended(c: &ContainerStatus) -> bool {
+    c.state.as_ref().is_some_and(|state| state.terminated.is_some())
+}
+
 fn is_running(c: &ContainerStatus) -> bool {
     c.state.as_ref().is_some_and(|state| state.running.is_some())
 }
@@ -209,8 +212,6 @@ fn containers(
     let told = |name: &str| theirs.iter().flatten().find(|status| status.name == name);
     let merged = ours.iter().map(|own| {
         let mut own = own.clone();
-        let has_ended =
-            |c: &ContainerStatus| c.state.as_ref().is_some_and(|state| state.terminated.is_some());
         if let Some(before) = told(&own.name) {
             if is_over && has_ended(before) && !has_ended(&own) {
                 return before.clone();
