@@ -25,6 +25,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -104,6 +105,7 @@ pub struct Parts {
 pub struct ApiSource {
     client: Client,
     wake: Sender<()>,
+    is_cut: Arc<AtomicBool>,
     thread: Running,
 }
 
@@ -116,8 +118,10 @@ impl ApiSource {
         let (wake, woken) = bounded(1);
         parts.pods.set_source(wake.clone());
         let (client, pulses) = (parts.client.clone(), parts.pulses.clone());
+        let is_cut = Arc::new(AtomicBool::new(false));
         let actor = Actor {
             woken,
+            is_cut: Arc::clone(&is_cut),
             luck: (RandomState::new(), 0),
             server: String::new(),
             reflector: Reflector::default(),
@@ -141,11 +145,12 @@ impl ApiSource {
             pulses.join(Task::Source(Source::Api));
             actor.run();
         })?;
-        Ok(ApiSource { client, wake, thread })
+        Ok(ApiSource { client, wake, is_cut, thread })
     }
 
     /// Requests a new list (SIGHUP). Never blocks.
     pub fn rescan(&self) {
+        self.is_cut.store(true, Ordering::Release);
         // Before the request to wake up: the new list must not be cut.
         self.client.cut();
         // A full channel holds the same request.
@@ -197,6 +202,8 @@ struct Due {
 struct Actor {
     parts: Parts,
     woken: Receiver<()>,
+    /// The daemon has cut its own connections, so that a failure says nothing about the server.
+    is_cut: Arc<AtomicBool>,
     luck: (RandomState, u64),
     /// The last known address of the server, for paths.
     server: String,
@@ -247,6 +254,9 @@ impl Actor {
                     self.reflector.expired();
                     Duration::ZERO
                 }
+                Err(Fault::Failed(ApiError::Unreachable(_))) if self.is_cut.swap(false, Ordering::AcqRel) => {
+                    Duration::ZERO
+                }
                 Err(Fault::Failed(error)) => {
                     let (now, luck) = (self.now(), self.luck());
                     let wait = self.reflector.failed(&error, now, luck);
@@ -258,8 +268,10 @@ impl Actor {
                 }
             };
             match pulse::waits(|| self.woken.recv_timeout(wait)) {
-                Ok(()) | Err(RecvTimeoutError::Timeout) if !self.parts.client.is_closed() => {}
-                Ok(()) | Err(_) => return Err(Stopped),
+                _ if self.parts.client.is_closed() => return Err(Stopped),
+                Ok(()) => self.is_cut.store(false, Ordering::Release),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Stopped),
             }
         }
     }

@@ -159,6 +159,14 @@ fn the_signal_to_look_again_asks_the_server_at_once() {
     let Some(plane) = ControlPlane::get() else { return };
     let (node, bent) = node(plane);
     let fails = || node.says(&["get", "sources"]).contains("Failing");
+    node.wait_until("the pods are known", || !fails());
+    let (before, asked) = (node.log().matches("source api: ").count(), bent.asked().len());
+    for more in 1..=5 {
+        node.signal(Signal::HUP);
+        node.wait_until("the server is asked again", || bent.asked().len() >= asked + more);
+    }
+    let log = node.log();
+    assert_eq!(log.matches("source api: ").count(), before, "the signal is told as a failure:\n{log}");
     for round in 1..=10 {
         bent.set(Fault::Answer(answer("text/html", PAGE)));
         bent.cut();

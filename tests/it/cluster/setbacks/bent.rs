@@ -217,6 +217,10 @@ fn relay(mut far: &TcpStream, mut near: &TcpStream, bends: bool, state: &Mutex<S
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => 0,
             Err(error) => return Err(error),
         };
+        if is_closed(near)? {
+            // Nobody would see the fault.
+            return Ok(());
+        }
         let before = all.len();
         all.extend_from_slice(&buffer[..read]);
         let mut state = state.lock().unwrap();
@@ -246,6 +250,14 @@ fn relay(mut far: &TcpStream, mut near: &TcpStream, bends: bool, state: &Mutex<S
         drop(state);
         near.write_all(&all[before..until])?;
     }
+}
+
+/// Whether the node has closed its connection; it sends nothing after its request.
+fn is_closed(near: &TcpStream) -> io::Result<bool> {
+    near.set_nonblocking(true)?;
+    let peeked = near.peek(&mut [0]);
+    near.set_nonblocking(false)?;
+    Ok(peeked.is_ok_and(|read| read == 0))
 }
 
 /// The number of bytes before this place; `None` while that is not known.
