@@ -38,7 +38,7 @@ pub mod base {
     pub mod limits {
         pub use crate::base::limits::{
             COLLECT_FRESH, COLLECT_LONGEST, COLLECT_PATIENCE, COUNTS_HANGING, EVENTS, EVICTION_PATIENCE,
-            RESTORE_HEAD_START, SCAN_COALESCE, VOLUMES_AT_ONCE,
+            IDLE_CONNECTIONS, RESTORE_HEAD_START, SCAN_COALESCE, VOLUMES_AT_ONCE,
         };
     }
     pub mod table {

@@ -375,19 +375,12 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
     };
     let is_deleted = copy.metadata.deletion_timestamp.is_some();
     let version = copy.metadata.resource_version.clone();
-    match wanted::patch(theirs, &here, &uid) {
-        Ok(Some(mut body)) => {
-            // It ends because it is deleted: when the server's data go back, it may have to run again.
-            if let Some(metadata) = body.pointer_mut("/metadata").filter(|_| is_deleted) {
-                metadata["resourceVersion"] = version.into();
-            }
-            return Some(Ask::Status(body));
+    if let Some(mut body) = wanted::patch(theirs, &here, &uid) {
+        // It ends because it is deleted: when the server's data go back, it may have to run again.
+        if let Some(metadata) = body.pointer_mut("/metadata").filter(|_| is_deleted) {
+            metadata["resourceVersion"] = version.into();
         }
-        Ok(None) => {}
-        Err(why) => {
-            log::debug!("pod {}: its status is not sent: {why}", pod.key);
-            return None;
-        }
+        return Some(Ask::Status(body));
     }
     let finished = pod.source == Source::Api && is_deleted && view.is_over && wanted::is_terminal(theirs);
     finished.then_some(Ask::Finish { uid, version })

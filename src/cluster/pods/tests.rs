@@ -1,5 +1,6 @@
 //! Tables of requests about pods. Times are fixed; the server's pods and the node's are written as JSON.
 
+mod phases;
 mod trouble;
 
 use std::sync::Arc;
@@ -220,57 +221,6 @@ fn the_server_went_back_to_an_older_state() {
     rig.watch(vec![api_copy("u1", "4", pending, false)]);
     rig.seconds = 60;
     assert!(matches!(rig.ask(), Ask::Status(_)));
-}
-
-#[test]
-fn phases() {
-    let here = |phase: &str, theirs: &str, leaving: bool, over: bool, state: Value| {
-        let pod = desired(Source::Api, "u1", spec());
-        let told = status(json!({"phase": phase, "containerStatuses": [
-            {"name": "app", "image": "b", "imageID": "", "ready": false, "restartCount": 0, "state": state}]}));
-        let here = Here {
-            pod: &pod,
-            status: &told,
-            is_leaving: leaving,
-            is_over: over,
-            runs: false,
-            returns: false,
-            now: NOW,
-        };
-        let wanted = super::wanted::wanted(&status(json!({"phase": theirs})), &here);
-        wanted.map(|wanted| wanted.phase.unwrap_or_default()).unwrap_or_else(str::to_owned)
-    };
-    let ended = |code: i32| json!({"terminated": {"exitCode": code}});
-    let runs = || json!({"running": {}});
-    assert_eq!(here("Running", "Pending", false, false, runs()), "Running");
-    assert_eq!(here("Failed", "Running", false, false, runs()), "Running", "a container runs still");
-    assert_eq!(here("Failed", "Running", true, false, ended(1)), "Running", "it is being stopped");
-    assert_eq!(here("Failed", "Running", false, false, ended(1)), "Failed");
-    assert_eq!(here("Running", "Failed", false, false, ended(1)), "Failed", "a last phase stays");
-    assert_eq!(here("Running", "Succeeded", false, false, ended(0)), "Succeeded");
-    // Deleted, with all containers dead.
-    assert_eq!(here("Running", "Running", true, true, ended(0)), "Succeeded");
-    assert_eq!(here("Running", "Running", true, true, ended(137)), "Failed");
-    assert_eq!(here("Pending", "Pending", true, true, json!({"waiting": {}})), "Failed");
-    assert_eq!(here("Running", "Running", true, true, runs()), "Failed");
-}
-
-#[test]
-fn a_container_that_has_ended_for_good_does_not_run_again() {
-    let pod = desired(Source::Api, "u1", spec());
-    let told = status(running());
-    let here = Here {
-        pod: &pod,
-        status: &told,
-        is_leaving: false,
-        is_over: false,
-        runs: false,
-        returns: false,
-        now: NOW,
-    };
-    let mut ended = running();
-    ended["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
-    assert!(patch(&status(ended), &here, "u1").is_err());
 }
 
 #[test]

@@ -44,31 +44,21 @@ pub fn is_terminal(status: &PodStatus) -> bool {
 }
 
 /// The body of the patch that gives the server's pod of this UID its status; `None` when the server has it.
-///
-/// # Errors
-/// A container that has ended for good would run again, which is impossible: nothing is sent.
-pub fn patch(theirs: &PodStatus, here: &Here<'_>, uid: &str) -> Result<Option<Value>, &'static str> {
-    let wanted = wanted(theirs, here)?;
+pub fn patch(theirs: &PodStatus, here: &Here<'_>, uid: &str) -> Option<Value> {
+    let wanted = wanted(theirs, here);
     let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or_default();
-    let changes = patch::diff(&json(theirs), &json(&wanted));
+    let changes = patch::diff(&json(theirs), &json(&wanted))?;
     // The UID is a precondition: a recreated pod must not get the old one's status.
-    Ok(changes.map(|changes| json!({ "metadata": { "uid": uid }, "status": changes })))
+    Some(json!({ "metadata": { "uid": uid }, "status": changes }))
 }
 
 /// See [`patch`].
-///
-/// # Errors
-/// See [`patch`].
-pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static str> {
+pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     let own = here.status;
     let empty = Vec::new();
     let (init, regular) = (&own.init_container_statuses, &own.container_statuses);
     let none = init.is_none() && regular.is_none();
     let (init, regular) = (init.as_ref().unwrap_or(&empty), regular.as_ref().unwrap_or(&empty));
-    // The final status of a pod that is over is made below.
-    if !none && !here.is_over && status::is_illegal(here.pod, theirs, init, regular) {
-        return Err("a container that has ended for good is reported as not ended");
-    }
     let mut all = theirs.clone();
     let or = |ours: &Option<String>, theirs: &Option<String>| ours.clone().or_else(|| theirs.clone());
     let over = here.is_over;
@@ -77,6 +67,19 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
         containers(&theirs.init_container_statuses, &own.init_container_statuses, over);
     all.ephemeral_container_statuses =
         containers(&theirs.ephemeral_container_statuses, &own.ephemeral_container_statuses, over);
+    // The API server takes no status in which a container that has ended for good runs again, as after a drain; the
+    // kubelet then tells nothing of the whole pod. The final status of a pod that is over is made below.
+    if !none && !over {
+        for stays in status::illegal(here.pod, theirs, init, regular) {
+            let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
+            lists
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter(|c| c.name == stays.name)
+                .for_each(|c| c.clone_from(stays));
+        }
+    }
     all.pod_ip = or(&own.pod_ip, &theirs.pod_ip);
     all.pod_ips = own.pod_ips.clone().or_else(|| theirs.pod_ips.clone());
     all.host_ip = or(&own.host_ip, &theirs.host_ip);
@@ -116,7 +119,7 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> Result<PodStatus, &'static
     if is_terminal(&all) || is_down {
         not_ready(&mut all, here.now);
     }
-    Ok(all)
+    all
 }
 
 /// The body of the patch for the server's pod whose name a static pod of this node has, so that it does not run

@@ -214,6 +214,7 @@ impl Turn {
         self.finish_stops();
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);
+        self.hurry_earlier(now);
     }
 
     /// Pods that wait for a name start once nothing runs under it. Lists do not always have all containers, so a pod has

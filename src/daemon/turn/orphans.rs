@@ -291,7 +291,7 @@ impl Turn {
             }
     }
 
-    fn runs_still(&self, key: &PodKey, uid: &str) -> bool {
+    pub(super) fn runs_still(&self, key: &PodKey, uid: &str) -> bool {
         let found = self.docker.found.get(key).into_iter().flatten();
         let mut running = found.filter(|c| c.uid == uid && c.state.is_running() && !c.is_sandbox());
         running.any(|c| !self.node.earlier_ended.contains(&c.id))

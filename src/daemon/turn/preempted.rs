@@ -121,7 +121,11 @@ impl Turn {
         let late: Vec<(PodKey, Option<u32>)> = others
             .filter_map(|(key, entry)| {
                 if let Some(desired) = &entry.desired {
-                    let is_replaced = entry.leaving().is_some_and(|pod| self.is_behind(pod));
+                    // The version before it may be one of an earlier daemon.
+                    let earlier = self.node.earlier.get(key).filter(|it| it.uid != desired.uid);
+                    let earlier = earlier.filter(|it| self.runs_still(key, &it.uid));
+                    let is_replaced =
+                        entry.leaving().into_iter().chain(earlier).any(|pod| self.is_behind(pod));
                     return (is_replaced && self.is_behind(desired)).then(|| (key.clone(), None));
                 }
                 let worker = entry.worker.as_ref().filter(|worker| !worker.terminated)?;
@@ -137,6 +141,17 @@ impl Turn {
         }
     }
 
+    /// Has what the daemon before was replacing end soon for pods that wait for room. Those are admitted first, when the
+    /// others have no worker yet.
+    pub(super) fn hurry_earlier(&mut self, now: &Now) {
+        let held = self.entries.values().filter_map(Entry::held).filter(|held| held.why == Why::Room);
+        for pod in held.map(|held| Arc::clone(&held.pod)).collect::<Vec<_>>() {
+            if let Some(reach) = self.reach_of(&pod) {
+                self.hurry_behind(&pod, None, reach, now);
+            }
+        }
+    }
+
     /// The seconds that what runs under this identity, but for the pod of that UID, has to end for one of a source that
     /// precedes, after so much of its time; `None` where no grace period of it is longer, or its source is behind none.
     pub(super) fn bounded_end(&self, key: &PodKey, but: Option<&str>, passed: Duration) -> Option<u32> {
@@ -147,16 +162,16 @@ impl Turn {
             is_behind && grace.unwrap_or(limits::GRACE_DEFAULT) > left
         };
         let entry = self.entries.get(key).into_iter();
-        let mut known = entry.flat_map(|e| e.desired.iter().chain(e.leaving())).peekable();
-        let is_known = known.peek().is_some();
-        let ends_late = known.any(|pod| {
+        let known: Vec<&Arc<DesiredPod>> = entry.flat_map(|e| e.desired.iter().chain(e.leaving())).collect();
+        let ends_late = known.iter().any(|pod| {
             let own = pod.spec.termination_grace_period_seconds.and_then(duration::grace);
             is_long(&pod.uid, pod.source, own)
         });
         // Of what an earlier daemon has made, and no source wants, nothing is told. Its labels may name a source that a pod
         // has left since.
+        let is_known = |c: &Owned| known.iter().any(|pod| pod.uid == c.uid);
         let found =
-            self.docker.found.get(key).into_iter().flatten().filter(|c| !is_known && c.state.is_running());
+            self.docker.found.get(key).into_iter().flatten().filter(|c| c.state.is_running() && !is_known(c));
         let is_found = |c: &Owned| c.manifest.source.is_some_and(|source| is_long(&c.uid, source, c.grace));
         (ends_late || found.filter(|c| !c.is_sandbox()).any(is_found)).then_some(left)
     }

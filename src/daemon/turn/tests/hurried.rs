@@ -119,3 +119,22 @@ fn a_pod_behind_others_has_no_more_time_to_end_after_a_start_of_the_daemon() {
     later(&mut next, Duration::from_secs(100));
     assert_eq!(of_file(&mut next, &[&a]), [format!("stop b within 30 s: {BEHIND}")]);
 }
+
+/// Regression: the next daemon gave the version before an edit all of its time.
+#[test]
+fn the_version_before_an_edit_ends_soon_also_for_the_next_daemon() {
+    let mut rig = begun();
+    let (old, new, a) = (slow("b", 900), slow("b/b-2", 100), plain("a", 600));
+    of_url(&mut rig, &[&old]);
+    rig.status(&Arc::new(DesiredPod { source: Source::Http, ..(*old).clone() }), "Running", false);
+    of_url(&mut rig, &[&new]);
+    leaves(&mut rig, &old);
+    let mut next = Rig::with(one_behind());
+    next.now = rig.now;
+    next.goes_on_from(&rig.snapshot());
+    of_url(&mut next, &[&new]);
+    of_file(&mut next, &[&a]);
+    let told = acts(next.list(&["b/b-1/POD running of http", "b/b-1/app running of http"]));
+    assert!(told.contains(&format!("stop b within 30 s: {BEHIND}")), "{told:?}");
+    assert!(!told.contains(&"run a/a-1".to_owned()), "{told:?}");
+}
