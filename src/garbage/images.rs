@@ -63,6 +63,8 @@ pub enum Kept {
     Preloaded,
     /// `--pinned-images` names it.
     Pinned,
+    /// An image that stays was made from it: Docker does not remove it.
+    Parent(String),
     /// It was first seen more recently than this.
     Young(Duration),
     /// Some source has not reported yet.
@@ -77,6 +79,7 @@ impl fmt::Display for Kept {
             Kept::Sandbox => f.write_str("sandbox of the pods"),
             Kept::Preloaded => f.write_str("preloaded"),
             Kept::Pinned => f.write_str("pinned"),
+            Kept::Parent(of) => write!(f, "image {of} was made from it"),
             Kept::Young(age) => write!(f, "here for less than {}", duration::text(*age)),
             Kept::Unheard => f.write_str("not every source has said which pods it wants"),
         }
@@ -121,6 +124,7 @@ impl Judge<'_> {
     ) -> Vec<Judged> {
         let users = users(containers, root_dir);
         let mut all: Vec<Judged> = images.into_iter().map(|image| self.one(image, &users)).collect();
+        keep_parents(&mut all);
         // An image without a record was never used, and counts as seen last.
         let known = |it: &Judged| it.record.map_or((0, u64::MAX), |r| (r.used, r.first));
         let rank = |it: &Judged| (it.kept.is_some(), known(it), it.image.id.clone());
@@ -156,6 +160,22 @@ impl Judge<'_> {
             young()
         };
         Judged { image, kept, record }
+    }
+}
+
+/// Keeps what an image that stays was made from, and so on.
+fn keep_parents(all: &mut [Judged]) {
+    let mut found: Vec<usize> =
+        (0..all.len()).filter(|at| all.get(*at).is_some_and(|it| it.kept.is_some())).collect();
+    while let Some(child) = found.pop().and_then(|at| all.get(at)).map(|it| it.image.clone()) {
+        let is_parent = |it: &Judged| it.kept.is_none() && it.image.id == child.parent;
+        if let Some(at) = all.iter().position(is_parent) {
+            let name = child.names().next().unwrap_or(&child.id);
+            if let Some(parent) = all.get_mut(at) {
+                parent.kept = Some(Kept::Parent(short_ids(name)));
+            }
+            found.push(at);
+        }
     }
 }
 

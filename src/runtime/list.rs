@@ -33,7 +33,7 @@ impl Listed {
                 "Created",
                 "NetworkSettings",
             ],
-            Listed::Images => &["Id", "RepoTags", "RepoDigests", "Size", "Created"],
+            Listed::Images => &["Id", "ParentId", "RepoTags", "RepoDigests", "Size", "Created"],
         }
     }
 }

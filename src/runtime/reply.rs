@@ -339,6 +339,7 @@ fn image(value: Value) -> Option<ImageDetail> {
 pub(super) fn image_summary(value: Value) -> Option<ImageSummary> {
     Some(ImageSummary {
         id: id(&value, "/Id")?,
+        parent: text(&value, "/ParentId"),
         tags: named(&value, "/RepoTags"),
         digests: named(&value, "/RepoDigests"),
         size: bytes(&value, "Size"),

@@ -136,6 +136,7 @@ mod tests {
         let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
         let image = ImageSummary {
             id: format!("sha256:{}", format!("{n:02x}").repeat(32)),
+            parent: String::new(),
             tags: texts(tags),
             digests: texts(digests),
             size: 1_500_000 * u64::from(n),

@@ -70,7 +70,7 @@ fn node(ready: bool) -> Value {
         tags: vec!["busybox:1".into()],
         digests: vec!["busybox@sha256:2".into()],
         size: 7,
-        created: 0,
+        ..ImageSummary::default()
     }];
     let taints = parse_taints("edge=true:NoSchedule,alone:NoExecute").unwrap();
     let settings = Settings { port: Some(10250), taints, ..Settings::of("n1") };
@@ -99,7 +99,7 @@ fn taints_and_images() {
         tags: (0..names).map(|n| format!("{id}:{n}")).collect(),
         digests: vec![format!("{id}@sha256:1"), "<none>@<none>".into()],
         size,
-        created: 0,
+        ..ImageSummary::default()
     };
     let told = images(&[image("small", 1, 1), image("large", 9, 9), image("middle", 5, 0)], Some(2));
     assert_eq!(

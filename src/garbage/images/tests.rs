@@ -109,6 +109,21 @@ fn the_first_look() {
     assert!(of(1).used > 0 && of(1).in_use && of(2).used > 0 && of(2).in_use);
 }
 
+/// Docker refuses to remove an image from which it has made another one.
+#[test]
+fn what_an_image_that_stays_was_made_from_stays() {
+    let of = |n: u32, parent: &str| ImageSummary { parent: parent.to_owned(), ..image(n, 1024) };
+    let images = vec![of(0, ""), of(1, &id(0)), of(2, &id(1)), of(3, &id(0)), of(4, "gone")];
+    let mut node = Node::new(images, &[2]);
+    let parent = |of: u32| Some(Kept::Parent(format!("image-{of}:1")));
+    let all: Vec<Option<Kept>> = [0, 1, 3, 4].into_iter().map(|n| node.kept(n)).collect();
+    assert_eq!(all, [parent(1), parent(2), None, None]);
+    assert_eq!(node.free(u64::MAX), (2048, 3));
+    // Images of which none stays go.
+    node.used.clear();
+    assert_eq!(node.free(u64::MAX), (3 * 1024, 0));
+}
+
 /// `TestDetectImagesWithNewImage`.
 #[test]
 fn an_image_that_comes_later() {

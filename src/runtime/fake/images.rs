@@ -301,6 +301,7 @@ impl Image {
 fn summary(image: &Image) -> ImageSummary {
     ImageSummary {
         id: image.id.clone(),
+        parent: String::new(),
         tags: image.tags.clone(),
         digests: image.digests.clone(),
         size: image.size,

@@ -313,13 +313,14 @@ fn image_detail(id: &str) -> ImageDetail {
 fn lists_of_images() {
     let list = json!([
         { "Id": "sha256:1", "RepoTags": ["a:1", "b:2"], "RepoDigests": ["a@sha256:3"], "Size": 9, "Created": 7,
-          "Labels": { "a": "b" }, "SharedSize": -1 },
+          "ParentId": "sha256:2", "Labels": { "a": "b" }, "SharedSize": -1 },
         { "Id": "sha256:2", "RepoTags": ["<none>:<none>"], "RepoDigests": ["<none>@<none>"], "Size": -1 },
         { "RepoTags": ["no:id"] },
-        { "Id": "sha256:4", "RepoTags": null, "Created": "long ago" }
+        { "Id": "sha256:4", "ParentId": "", "RepoTags": null, "Created": "long ago" }
     ]);
     let named = ImageSummary {
         id: "sha256:1".into(),
+        parent: "sha256:2".into(),
         tags: vec!["a:1".into(), "b:2".into()],
         digests: vec!["a@sha256:3".into()],
         size: 9,

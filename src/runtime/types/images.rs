@@ -28,6 +28,8 @@ pub struct ImageDetail {
 pub struct ImageSummary {
     /// `sha256:…`.
     pub id: String,
+    /// `ParentId`: the image that it was made from on this engine; empty if there is none.
+    pub parent: String,
     /// `RepoTags`.
     pub tags: Vec<String>,
     /// `RepoDigests`.

@@ -129,6 +129,7 @@ pub(super) fn summary(c: &Value) -> ContainerSummary {
 pub(super) fn image(i: &Value) -> ImageSummary {
     ImageSummary {
         id: text(&i["Id"]),
+        parent: text(&i["ParentId"]),
         tags: strings(&i["RepoTags"]),
         digests: strings(&i["RepoDigests"]),
         size: i["Size"].as_u64().unwrap(),
