@@ -113,7 +113,8 @@ impl Collector {
 
     /// Takes an event of one of the daemon's containers, with its image.
     pub fn heard(&self, image: &str) {
-        self.records().note_name(image);
+        let moment = self.moment();
+        self.records().note_name(image, moment);
     }
 
     /// Carries out an order, and notes each answer of Docker's as a step.

@@ -72,8 +72,8 @@ pub struct Records {
     sandbox: String,
     /// `--pinned-images`.
     pinned: Vec<String>,
-    /// Names in events of containers that are not matched to ids by a list of images yet.
-    named: Table<String, u64>,
+    /// Names in events of containers that are not matched to ids by a list of images yet, and the time of the last event.
+    named: Table<String, (u64, Duration)>,
     /// Ids of images whose only containers belong to other owners, at the last look.
     others: Set<String>,
     changed: bool,
@@ -125,11 +125,11 @@ impl Records {
     }
 
     /// Takes the image of an event of a container, which may be gone before the next list.
-    pub fn note_name(&mut self, image: &str) {
+    pub fn note_name(&mut self, image: &str, now: Moment) {
         let name = normal(image);
         if self.named.len() < limits::IMAGE_RECORDS || self.named.contains_key(&name) {
             self.last = self.last.saturating_add(1);
-            self.named.insert(name, self.last);
+            self.named.insert(name, (self.last, now.up));
         }
     }
 
@@ -142,14 +142,16 @@ impl Records {
         self.images.retain(|id, _| there.contains(id.as_str()));
         changed |= self.images.len() != before;
         for image in images {
+            let names = image.tags.iter().chain(&image.digests).map(|name| normal(name));
+            let heard = names.chain([image.id.clone()]).filter_map(|name| self.named.get(&name)).max();
             if !self.images.contains_key(&image.id) && self.images.len() < limits::IMAGE_RECORDS {
                 changed = true;
-                self.images.insert(image.id.clone(), fresh(number, now));
+                // It is as old as the events of its containers: looks may be far apart, until the disk is full.
+                let seen_up = heard.map_or(now.up, |(_, up)| *up);
+                self.images.insert(image.id.clone(), Record { seen_up, ..fresh(number, now) });
             }
             let Some(record) = self.images.get_mut(&image.id) else { continue };
-            let names = image.tags.iter().chain(&image.digests).map(|name| normal(name));
-            let used = names.chain([image.id.clone()]).filter_map(|name| self.named.get(&name)).max();
-            if let Some(used) = used.filter(|used| **used > record.used && !record.in_use) {
+            if let Some((used, _)) = heard.filter(|(used, _)| *used > record.used && !record.in_use) {
                 changed = true;
                 record.used = *used;
                 (record.unused_up, record.unused_wall) = (now.up, now.wall.as_second());

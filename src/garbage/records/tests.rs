@@ -64,7 +64,7 @@ fn an_event_is_a_use_once_the_image_is_known() {
     let mut records = seen();
     records.note_containers(&[], at(8));
     let before = *records.get("sha256:1").unwrap();
-    records.note_name("sha256:2-name:1");
+    records.note_name("sha256:2-name:1", at(8));
     records.note_images(&[image("sha256:1"), image("sha256:2")], at(9));
     assert!(records.get("sha256:2").unwrap().used > before.used);
     assert_eq!(records.get("sha256:1"), Some(&before));
@@ -77,7 +77,7 @@ fn there_is_a_bound() {
         (0..limits::IMAGE_RECORDS + 9).map(|n| image(&format!("sha256:{n}"))).collect();
     records.note_images(&images, at(1));
     assert_eq!(records.images.len(), limits::IMAGE_RECORDS);
-    (0..limits::IMAGE_RECORDS + 9).for_each(|n| records.note_name(&format!("a:{n}")));
+    (0..limits::IMAGE_RECORDS + 9).for_each(|n| records.note_name(&format!("a:{n}"), at(8)));
     assert_eq!(records.named.len(), limits::IMAGE_RECORDS);
     let mut long = Records::default();
     let id = |n: usize| format!("sha256:{n:064}");
@@ -129,4 +129,16 @@ fn k135711_a_damaged_file_is_set_aside() {
     ];
     assert!(Records::parse(odd.into_iter().collect(), "b1").is_err());
     std::fs::remove_dir_all(root).unwrap();
+}
+
+/// Regression: where batches of pods came and went between two looks, all of their images counted as new when the disk was
+/// full, and pods were evicted.
+#[test]
+fn an_image_is_as_old_as_the_events_of_its_containers() {
+    let mut records = seen();
+    records.note_name("sha256:3-name:1", at(8));
+    records.note_name("sha256:3-name:1", at(9));
+    records.note_images(&[image("sha256:3"), image("sha256:4")], at(500));
+    let seen_up = |id: &str| records.get(id).unwrap().seen_up.as_secs();
+    assert_eq!((seen_up("sha256:3"), seen_up("sha256:4")), (9, 500));
 }

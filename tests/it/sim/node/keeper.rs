@@ -401,8 +401,9 @@ impl World {
 
     /// An event of a container that was created from this image.
     pub fn keeper_heard(&mut self, image: &str) {
+        let now = moment(&self.now());
         if let Some(keeping) = self.keeping() {
-            keeping.records.note_name(image);
+            keeping.records.note_name(image, now);
         }
     }
 
