@@ -105,7 +105,7 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     let old = input.old.unwrap_or(&pod.status);
     let regular_in_sandbox = regular_in_sandbox(pod, input.observed);
     let (init, regular) = containers::statuses(input, old, regular_in_sandbox);
-    if illegal(pod, old, &init, &regular).next().is_some() {
+    if is_illegal(pod, old, &init, &regular) {
         return old.clone();
     }
     let again = about_to_start(input);
@@ -297,21 +297,22 @@ pub fn restarts_told(status: &PodStatus, container: &str) -> Option<u32> {
     u32::try_from(told.restart_count).ok()?.checked_add(u32::from(taken))
 }
 
-/// The containers that had ended for good in the status `old` and are reported as not ended. For init containers only policy
+/// Whether a container that had ended for good in the status `old` is reported as not ended. For init containers only policy
 /// `Never` counts: with any other policy they run again in each new sandbox.
-pub fn illegal<'a>(
-    pod: &'a DesiredPod,
-    old: &'a PodStatus,
-    init: &'a [ContainerStatus],
-    regular: &'a [ContainerStatus],
-) -> impl Iterator<Item = &'a ContainerStatus> {
+fn is_illegal(
+    pod: &DesiredPod,
+    old: &PodStatus,
+    init: &[ContainerStatus],
+    regular: &[ContainerStatus],
+) -> bool {
+    if pod.restart_policy() == RestartPolicy::Always || could_restart_all(pod) {
+        return false;
+    }
     let end = |status: &ContainerStatus| {
         status.state.as_ref().and_then(|s| s.terminated.as_ref()).map(|end| i64::from(end.exit_code))
     };
-    let may_all = pod.restart_policy() == RestartPolicy::Always || could_restart_all(pod);
     let before = old.init_container_statuses.iter().chain(&old.container_statuses).flatten();
-    before.filter(move |status| {
-        let (false, Some(code)) = (may_all, end(status)) else { return false };
+    before.filter_map(|status| Some((status, end(status)?))).any(|(status, code)| {
         let Some((kind, container)) = pod.container(&status.name) else { return false };
         let now = match kind {
             ContainerKind::Sidecar => return false,

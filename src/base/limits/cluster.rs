@@ -48,9 +48,9 @@ pub const POD_RETRY_MAX: Duration = Duration::from_secs(5);
 pub const POD_LATE_MAX: Duration = Duration::from_secs(10);
 /// An error that takes this long counts as a hang: an API server gives a webhook up after ten to thirty seconds.
 pub const POD_SLOW: Duration = Duration::from_secs(1);
-/// Wait after the server rejected a status or a mirror pod: a mistake of podkeeper, or a policy.
+/// Longest wait after the server rejected a status or a mirror pod: a mistake of podkeeper, or a policy.
 pub const POD_REFUSED: Duration = Duration::from_secs(300);
-/// Wait before a status is sent again that the server accepted but does not show; doubles to [`POD_REFUSED`].
+/// Wait before a status is sent again that the server rejected, or accepted and does not show; doubles to [`POD_REFUSED`].
 pub const POD_SAME_MIN: Duration = Duration::from_secs(10);
 /// How long the answer to our own write counts as newer than the watch, unless its version decides.
 pub const OWN_WRITE: Duration = Duration::from_secs(15);

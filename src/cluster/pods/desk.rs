@@ -141,9 +141,8 @@ impl Desk {
                 again = again.into_iter().chain(known.doubts(now.mono)).min();
                 continue;
             };
-            let refused = known.refused.iter().map(|(ask, until)| (ask, *until));
-            let held = refused.chain(known.taken.iter().map(|taken| (&taken.ask, taken.until)));
-            let until = held.filter(|(before, _)| is_same(before, &ask)).map(|(_, until)| until).max();
+            let held = known.refused.iter().chain(&known.taken).filter(|before| is_same(&before.ask, &ask));
+            let until = held.map(|before| before.until).max();
             match until.filter(|until| now.mono < *until) {
                 Some(until) => again = again.into_iter().chain([until]).min(),
                 None => {
@@ -289,16 +288,16 @@ impl Desk {
                 known.own = None;
                 known.gone = server.pods.get(key).map(|pod| (uid(pod), now));
                 // For a mirror pod: its namespace is gone. A watch that hangs may show the object for long.
-                let again = known.refused.as_ref().is_some_and(|(before, _)| is_same(before, &ask));
+                let again = known.refused.as_ref().is_some_and(|before| is_same(&before.ask, &ask));
                 let wait = if again { limits::POD_REFUSED } else { limits::POD_RETRY_MAX };
-                known.refused = Some((ask, now.after(wait)));
+                known.refuse(ask, Some(wait), now);
                 None
             }
             (Answer::Conflict | Answer::Exists, ask) => {
                 // Of a deleted pod another version is known in a moment.
                 let is_status = matches!(ask, Ask::Status(_));
                 let wait = if is_status { limits::POD_RETRY_MIN } else { limits::POD_RETRY_MAX };
-                known.refused = Some((ask, now.after(wait)));
+                known.refuse(ask, Some(wait), now);
                 None
             }
             (answer, ask) => {
@@ -309,8 +308,7 @@ impl Desk {
                     Ask::DropMirror(_) => "the removal of its mirror pod",
                 };
                 let is_mirror = matches!(ask, Ask::MakeMirror(_));
-                let again = known.refused.as_ref().is_some_and(|(before, _)| *before == ask);
-                known.refused = Some((ask, now.after(limits::POD_REFUSED)));
+                let again = known.refuse(ask, None, now);
                 let why = answer.why();
                 let line = || format!("pod {key}: the API server does not take {what}: {why}");
                 match (again, is_mirror) {

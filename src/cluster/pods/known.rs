@@ -18,8 +18,8 @@ pub(super) struct Known {
     pub own: Option<Own>,
     /// These needed no request; while they are unchanged, none is needed.
     pub settled: Option<Settled>,
-    /// A request that the server rejected, and the time before which it is not repeated.
-    pub refused: Option<(Ask, Mono)>,
+    /// A request that the server rejected.
+    pub refused: Option<Taken>,
     /// The last status that the server accepted.
     pub taken: Option<Taken>,
     /// Failures since the last answer.
@@ -52,12 +52,12 @@ pub(super) struct Own {
     pub is_new: bool,
 }
 
-/// An accepted status. A server that drops an unknown field, or another client that changes it back, would make
+/// A request that had an answer, as an accepted status. A server that drops an unknown field, or another client that changes it back, would make
 /// podkeeper send the same status again and again.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub ask: Ask,
-    /// The same status is not sent again before then.
+    /// The same one is not sent again before then.
     pub until: Mono,
     pub wait: Duration,
 }
@@ -73,6 +73,18 @@ pub(super) struct Settled {
 }
 
 impl Known {
+    /// Notes a rejected request. `wait`: how long it is not repeated; `None`: longer each time. Returns true if the same
+    /// one was rejected before.
+    pub fn refuse(&mut self, ask: Ask, wait: Option<Duration>, now: Mono) -> bool {
+        let before =
+            self.refused.take().filter(|before| is_same(&before.ask, &ask)).map(|before| before.wait);
+        let longer =
+            |before: Duration| before.saturating_mul(2).clamp(limits::POD_SAME_MIN, limits::POD_REFUSED);
+        let wait = wait.unwrap_or_else(|| before.map_or(limits::POD_SAME_MIN, longer));
+        self.refused = Some(Taken { ask, until: now.after(wait), wait });
+        before.is_some()
+    }
+
     /// Notes an accepted status. Returns true if the server has accepted the same one before.
     pub fn take(&mut self, ask: Ask, now: Mono) -> bool {
         if !matches!(ask, Ask::Status(_)) {

@@ -11,7 +11,8 @@ use super::finish;
 use crate::base::clock::Timestamp;
 use crate::base::order;
 use crate::cluster::patch;
-use crate::pod::{DISPLACED, DesiredPod, RestartPolicy, Source, is_final};
+use crate::plan::restart::{could_restart_all, restarts};
+use crate::pod::{ContainerKind, DISPLACED, DesiredPod, RestartPolicy, Source, is_final};
 use crate::status;
 use crate::status::conditions::{DISRUPTION, OWNED};
 
@@ -55,10 +56,7 @@ pub fn patch(theirs: &PodStatus, here: &Here<'_>, uid: &str) -> Option<Value> {
 /// See [`patch`].
 pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     let own = here.status;
-    let empty = Vec::new();
-    let (init, regular) = (&own.init_container_statuses, &own.container_statuses);
-    let none = init.is_none() && regular.is_none();
-    let (init, regular) = (init.as_ref().unwrap_or(&empty), regular.as_ref().unwrap_or(&empty));
+    let none = own.init_container_statuses.is_none() && own.container_statuses.is_none();
     let mut all = theirs.clone();
     let or = |ours: &Option<String>, theirs: &Option<String>| ours.clone().or_else(|| theirs.clone());
     let over = here.is_over;
@@ -67,18 +65,9 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
         containers(&theirs.init_container_statuses, &own.init_container_statuses, over);
     all.ephemeral_container_statuses =
         containers(&theirs.ephemeral_container_statuses, &own.ephemeral_container_statuses, over);
-    // The API server takes no status in which a container that has ended for good runs again, as after a drain; the
-    // kubelet then tells nothing of the whole pod. The final status of a pod that is over is made below.
+    // The final status of a pod that is over is made below.
     if !none && !over {
-        for stays in status::illegal(here.pod, theirs, init, regular) {
-            let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
-            lists
-                .into_iter()
-                .flatten()
-                .flatten()
-                .filter(|c| c.name == stays.name)
-                .for_each(|c| c.clone_from(stays));
-        }
+        keep_ends(here.pod, theirs, &mut all);
     }
     all.pod_ip = or(&own.pod_ip, &theirs.pod_ip);
     all.pod_ips = own.pod_ips.clone().or_else(|| theirs.pod_ips.clone());
@@ -92,8 +81,8 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
         finish::finish(here.pod, &mut all);
     }
     // Its containers run again: the API server takes no status of that once it was told that they have ended for good.
-    if here.returns && here.pod.restart_policy() != RestartPolicy::Always {
-        hide_ends(theirs, &mut all);
+    if here.returns {
+        hide_ends(here.pod, theirs, &mut all);
     }
     let mut is_down = false;
     // It ran before it was refused or stopped, and nothing runs now: its ends are not known.
@@ -153,15 +142,36 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
     Some(json!({ "metadata": of, "status": changes }))
 }
 
-/// Shows containers that have ended since the server's status as stopped.
-fn hide_ends(theirs: &PodStatus, all: &mut PodStatus) {
+/// Shows containers that have ended for good as the server was told before, also where they run again, as after a drain:
+/// the API server takes no such status (`ValidateContainerStateTransition`), and a kubelet tells nothing of the pod.
+fn keep_ends(pod: &DesiredPod, theirs: &PodStatus, all: &mut PodStatus) {
+    let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
+    for c in lists.into_iter().flatten().flatten().filter(|c| !has_ended(c)) {
+        let before = all_of(theirs).find(|before| before.name == c.name);
+        before.filter(|before| stays_ended(pod, before)).into_iter().for_each(|before| c.clone_from(before));
+    }
+}
+
+/// Shows containers that have ended since the server's status, and are not always restarted, as stopped.
+fn hide_ends(pod: &DesiredPod, theirs: &PodStatus, all: &mut PodStatus) {
+    let is_job = pod.restart_policy() != RestartPolicy::Always;
     let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
     for c in lists.into_iter().flatten().flatten().filter(|c| has_ended(c)) {
-        if !all_of(theirs).any(|before| before.name == c.name && has_ended(before)) {
+        let is_new = !all_of(theirs).any(|before| before.name == c.name && has_ended(before));
+        if is_new && (is_job || stays_ended(pod, c)) {
             c.last_state = c.state.take();
             show_as_stopped(c);
         }
     }
+}
+
+/// Whether a container in a status has ended for good.
+fn stays_ended(pod: &DesiredPod, c: &ContainerStatus) -> bool {
+    let end = c.state.as_ref().and_then(|state| state.terminated.as_ref());
+    let (Some(end), Some((kind, container))) = (end, pod.container(&c.name)) else { return false };
+    kind != ContainerKind::Sidecar
+        && !could_restart_all(pod)
+        && !restarts(pod, container, end.exit_code.into())
 }
 
 fn has_begun(c: &ContainerStatus) -> bool {

@@ -68,3 +68,68 @@ fn a_container_that_has_ended_for_good_does_not_run_again_and_hides_no_other() {
     let last = wanted(&back, &Here { status: &told, runs: false, ..here });
     assert_eq!(last, told, "its second end is an end");
 }
+
+/// The API server judges by each container's own policy and rules; a status that it refuses hides the whole pod.
+#[test]
+fn ends_that_the_server_does_not_take_back() {
+    let rules = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}}]);
+    let all = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}]);
+    let check = |what: &str, policy: &str, list: &str, own: Value, code: i32, stays: bool| {
+        let mut container = json!({"name": "app", "image": "b"});
+        container.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        let mut spec = json!({"restartPolicy": policy, "containers": [{"name": "main", "image": "b"}]});
+        let (list, told) = match list {
+            "init" => ("initContainers", "initContainerStatuses"),
+            _ => ("containers", "containerStatuses"),
+        };
+        match spec.get_mut(list) {
+            Some(all) => all.as_array_mut().unwrap().push(container),
+            None => spec[list] = json!([container]),
+        }
+        let pod = desired(Source::Api, "u1", spec);
+        let of = |state: Value| {
+            let c = json!([{"name": "app", "image": "b", "imageID": "", "ready": false, "restartCount": 0, "state": state}]);
+            let mut all = json!({"phase": "Running"});
+            all[told] = c;
+            status(all)
+        };
+        let (ended, runs) = (of(json!({"terminated": {"exitCode": code}})), of(json!({"running": {}})));
+        let here = |status, returns| Here {
+            pod: &pod,
+            status,
+            is_leaving: false,
+            is_over: false,
+            runs: true,
+            returns,
+            now: NOW,
+        };
+        let told = wanted(&ended, &here(&runs, false));
+        assert_eq!(told, if stays { ended.clone() } else { runs.clone() }, "{what}");
+        // Stopped for a while: only such an end is kept back.
+        let told = serde_json::to_string(&wanted(&runs, &here(&ended, true))).unwrap();
+        assert_eq!(told.contains("PodStopped"), stays || policy != "Always", "{what}: {told}");
+    };
+    check("Always", "Always", "", json!({}), 0, false);
+    check("Always, but not this one", "Always", "", json!({"restartPolicy": "Never"}), 1, true);
+    check("Always, and this one OnFailure", "Always", "", json!({"restartPolicy": "OnFailure"}), 0, true);
+    check("OnFailure", "OnFailure", "", json!({}), 0, true);
+    check("OnFailure, failed", "OnFailure", "", json!({}), 1, false);
+    check("OnFailure, failed, but not this one", "OnFailure", "", json!({"restartPolicy": "Never"}), 3, true);
+    check("Never, but this one", "Never", "", json!({"restartPolicy": "Always"}), 0, false);
+    let ruled = json!({"restartPolicy": "Never", "restartPolicyRules": rules});
+    check("Never, with a rule that fits", "Never", "", ruled.clone(), 3, false);
+    check("Never, with a rule that does not", "Never", "", ruled, 4, true);
+    let ruled = json!({"restartPolicy": "Never", "restartPolicyRules": all});
+    check("all may be restarted", "Never", "", ruled, 4, false);
+    check("init of OnFailure", "OnFailure", "init", json!({}), 0, true);
+    check("init of Always", "Always", "init", json!({}), 0, false);
+    check(
+        "init of Always that is not restarted",
+        "Always",
+        "init",
+        json!({"restartPolicy": "Never"}),
+        0,
+        true,
+    );
+    check("sidecar", "Never", "init", json!({"restartPolicy": "Always"}), 0, false);
+}

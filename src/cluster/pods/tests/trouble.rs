@@ -290,7 +290,7 @@ fn a_pod_that_ran_and_is_refused_has_failed() {
 }
 
 #[test]
-fn a_mirror_pod_that_is_refused_is_told_once() {
+fn a_mirror_pod_that_is_refused_is_told_once_and_tried_again_after_longer_and_longer() {
     let mut rig = Rig::new(vec![view(Source::File, "h1", running())], Vec::new());
     let key = PodKey { namespace: "default".into(), name: "web".into() };
     let told = |rig: &mut Rig, why: &str| {
@@ -298,7 +298,10 @@ fn a_mirror_pod_that_is_refused_is_told_once() {
         rig.desk.told(&key, ask, Answer::Forbidden(why.into()), &rig.server, at(rig.seconds).mono)
     };
     assert_eq!(told(&mut rig, "no"), Some(News::NoMirror(key.clone(), "no".into())));
-    assert!(matches!(rig.next(), Next::Wait(Some(_))));
-    rig.seconds += 301;
-    assert_eq!(told(&mut rig, "no"), None);
+    for wait in [10, 20, 40, 80, 160, 300, 300] {
+        let due = at(rig.seconds + wait).mono;
+        assert_eq!(rig.next(), Next::Wait(Some(due)));
+        rig.seconds += wait;
+        assert_eq!(told(&mut rig, "no"), None);
+    }
 }
