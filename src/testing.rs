@@ -75,6 +75,7 @@ pub mod cgroup {
 pub mod cluster {
     pub use crate::cluster::answer::Answer;
     pub mod desk {
+        pub use crate::cluster::pods::added::Failures;
         pub use crate::cluster::pods::desk::{Ask, Desk, Next, World};
     }
 }

@@ -52,8 +52,7 @@ use crate::server::kubelet::Node;
 use crate::server::listen::Port;
 use crate::server::pool::Count;
 use crate::server::tls::{self, Certificates};
-use crate::worker::judged::Judging;
-use crate::worker::pulls::Pulls;
+use crate::worker::adding::Adder;
 use holdings::Holdings;
 use serve::Api;
 use told::ApiBoard;
@@ -87,8 +86,7 @@ pub struct Parts {
     pub node_name: String,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
-    pub pulls: Pulls,
-    pub judging: Judging,
+    pub adder: Adder,
     /// An API server to ask about clients.
     pub server: Option<Client>,
 }
@@ -99,19 +97,11 @@ const DIRECTORY: &str = "api";
 /// The API's port. It reads and writes below the directories.
 #[must_use]
 pub fn port(settings: &Settings, parts: Parts) -> Port {
-    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips, pulls, judging, server } =
-        parts;
+    let Parts { node, told, holdings, root_dir, run_dir, node_name, node_ips, adder, server } = parts;
     let webhook = server.map(|client| Webhook::new(client, settings.auth.webhook.clone()));
     let certificates = certificates(settings, &root_dir, &run_dir, &node_name, &node_ips);
     let names = pki::names(&node_name, settings.address.ip(), &address::of_node(&node_ips));
-    let maker = Maker {
-        docker: node.docker.clone(),
-        told: told.clone(),
-        root_dir: root_dir.clone(),
-        pulls,
-        judging,
-        at_once: Count::new(limits::API_ADDED_AT_ONCE),
-    };
+    let maker = Maker { adder, told: told.clone(), at_once: Count::new(limits::API_ADDED_AT_ONCE) };
     let world = Arc::new(World::new(told, node_ips, epoch(&root_dir)));
     let api = Api {
         node,

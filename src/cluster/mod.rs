@@ -7,6 +7,7 @@
 //!
 //! Never here: a decision about a pod on this node, or a request for which `system:node` has no right.
 
+mod adding;
 pub mod answer;
 mod around;
 mod chance;
@@ -36,6 +37,7 @@ use crate::recorder::ring::Kept;
 use crate::runtime::docker::Docker;
 use crate::status::snapshot::{Latest, Snapshot};
 use crate::status::task::{Pulses, Task};
+use crate::worker::adding::Adder;
 
 /// The parts of the threads.
 pub struct Parts {
@@ -55,6 +57,8 @@ pub struct Parts {
     pub earlier: Vec<Arc<Kept>>,
     /// Records an event.
     pub happened: Happened,
+    /// Makes ephemeral containers.
+    pub adder: Adder,
 }
 
 /// The function by which the threads record events.
@@ -98,7 +102,7 @@ impl Cluster {
     /// # Errors
     /// A thread could not be started.
     pub fn start(parts: Parts, pulses: &Pulses) -> io::Result<Cluster> {
-        let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened } = parts;
+        let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened, adder } = parts;
         // The sender forgets events that are not kept any more; until the first update it uses these.
         let events = Mutex::new(earlier.clone());
         let shared = Arc::new(Shared { events, ..Shared::default() });
@@ -119,12 +123,20 @@ impl Cluster {
             happened: Arc::clone(&happened),
         };
         begin("pk-heartbeat", Task::Heartbeat, pulses, move || heart.run())?;
+        let adding = adding::Adding {
+            adder,
+            clock,
+            shared: Arc::clone(&shared),
+            wake: to_pods.clone(),
+            state: Arc::default(),
+        };
         let mut status = pod_status::PodStatuses {
             node: settings.name.clone(),
             client: client.clone(),
             clock,
             shared: Arc::clone(&shared),
             around: around(),
+            adding,
             told: pods_told,
             changed: pods.subscribe(),
             pods,

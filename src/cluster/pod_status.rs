@@ -7,6 +7,7 @@ use crate::base::json::json;
 use crossbeam_channel::{Receiver, after, select};
 use serde_json::Value;
 
+use super::adding::Adding;
 use super::answer::Answer;
 use super::around::Around;
 use super::pods::desk::{Ask, Desk, News, Next, World};
@@ -25,6 +26,7 @@ pub(super) struct PodStatuses {
     pub(super) clock: System,
     pub(super) shared: Arc<Shared>,
     pub(super) around: Around,
+    pub(super) adding: Adding,
     /// A new snapshot, or the node's UID.
     pub(super) told: Receiver<()>,
     /// The server's pods have changed.
@@ -40,16 +42,19 @@ impl PodStatuses {
         while !is_over(&self.stopped) {
             let now = self.clock.now();
             let (snapshot, server, uid) = (self.shared.snapshot.get(), self.pods.latest(), self.shared.uid());
+            let due = self.adding.look(&snapshot, &server, now.mono);
+            let failures = self.adding.failures();
             let world = World {
                 snapshot: &snapshot,
                 server: &server,
+                failures: &failures,
                 addresses: self.around.addresses(now.mono),
                 node: &self.node,
                 uid: uid.as_deref(),
             };
             match desk.next(&world, &now) {
                 Next::Wait(until) => {
-                    if !self.rest(until) {
+                    if !self.rest(until.into_iter().chain(due).min()) {
                         return;
                     }
                 }

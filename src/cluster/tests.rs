@@ -21,6 +21,7 @@ use crate::api_client::{ApiError, Request};
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::Set;
 use crate::base::testing::{golden, recorded};
+use crate::cluster::pods::added::Failures;
 use crate::node::facts::Facts;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::recorder::{List, ObjectEvent, Ring, Subject, words};
@@ -289,6 +290,7 @@ impl Sides {
         let world = World {
             snapshot: &snapshot,
             server: &self.server,
+            failures: &Failures::default(),
             addresses: &addresses,
             node: "node1",
             uid: Some("node-uid"),

@@ -64,7 +64,7 @@ use crate::volumes::claim_move::Claims;
 use crate::volumes::manager::{self, Volumes};
 use crate::worker::container_records::ContainerRecords;
 use crate::worker::gate::Gates;
-use crate::worker::judged::{Judged, Judging};
+use crate::worker::judged::Judged;
 use crate::worker::node::NodeCells;
 use crate::worker::pulls::Pulls;
 use crate::worker::signalled::Signalled;
@@ -170,9 +170,9 @@ pub(super) fn start(
     let volumes = parts.volumes(docker_root.clone())?;
     let (sources, prober) = (parts.sources()?, parts.prober()?);
     let kernel_log = parts.kernel_log()?;
-    let (servers, store, told) =
-        parts.serve(pods.clone(), prober.clone(), (pulls.clone(), Judging::new(&node, parts.clock)))?;
-    let cluster = parts.cluster(sources.server.clone(), earlier)?;
+    let adder = parts.adder(&pulls, &node);
+    let (servers, store, told) = parts.serve(pods.clone(), prober.clone(), adder.clone())?;
+    let cluster = parts.cluster(sources.server.clone(), earlier, adder)?;
     let host = parts.on_host(writer, &cgroups, (pods, volumes.ends()), garbage, docker_root)?;
     let termination = Files::new(config.root_dir.clone());
     let tools = Tools {

@@ -11,43 +11,17 @@ use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 use serde_json::Value;
 
 use crate::api::failure::Failure;
-use crate::api::holdings::problems;
 use crate::api::kinds::{Resource, of};
 use crate::api::told::{Added, ApiBoard};
 use crate::api::value::{part, place};
 use crate::base::json;
-use crate::base::table::Table;
 use crate::base::{limits, thread};
-use crate::manifest::{self, Context};
 use crate::pod::Source;
 use crate::pod::waiting::Reason;
-use crate::policy;
-use crate::runtime::docker::Docker;
-use crate::runtime::{Call, DockerError, Reply, names};
 use crate::server::pool::Count;
 use crate::status::snapshot::Snapshot;
-use crate::worker::added::{self, Images, Wanted};
-use crate::worker::judged::Judging;
-use crate::worker::pulls::{PullPolicy, Pulls};
-
-/// Supported fields of an added container.
-const CARRIED_OUT: &[&str] = &[
-    "name",
-    "image",
-    "imagePullPolicy",
-    "command",
-    "args",
-    "env",
-    "workingDir",
-    "stdin",
-    "stdinOnce",
-    "tty",
-    "securityContext",
-    "targetContainerName",
-    "terminationMessagePath",
-    "terminationMessagePolicy",
-    "resources",
-];
+use crate::worker::added;
+use crate::worker::adding::{self, Adder, Job};
 
 const FIELD: &str = "spec.ephemeralContainers";
 
@@ -144,34 +118,15 @@ pub fn news(live: &Value, wanted: &Value) -> Result<Vec<EphemeralContainer>, Fai
 }
 
 fn check(at: &str, one: &Value, containers: &[String]) -> Result<(), String> {
-    let Value::Object(fields) = one else { return Err(format!("{at}: Invalid value: it is no object")) };
+    let Value::Object(_) = one else { return Err(format!("{at}: Invalid value: it is no object")) };
     if one.to_string().len() > limits::API_ADDED_BYTES {
         let most = limits::API_ADDED_BYTES;
         return Err(format!("{at}: Too long: as JSON it may not have more than {most} bytes"));
     }
-    let is_empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::Array(all) => all.is_empty(),
-        Value::Object(all) => all.is_empty(),
-        _ => false,
-    };
-    if let Some((field, _)) =
-        fields.iter().find(|(field, value)| !CARRIED_OUT.contains(&field.as_str()) && !is_empty(value))
-    {
-        return Err(format!(
-            "{at}.{field}: Forbidden: a container that is added cannot have it on this node"
-        ));
-    }
-    if !is_empty(part(one, "/resources")) {
+    if part(one, "/resources").as_object().is_some_and(|resources| !resources.is_empty()) {
         return Err(format!("{at}.resources: Forbidden: cannot be set for an Ephemeral Container"));
     }
-    let env = part(one, "/env").as_array().into_iter().flatten();
-    if env.into_iter().any(|variable| !part(variable, "/valueFrom").is_null()) {
-        return Err(format!(
-            "{at}.env: Forbidden: the variables of a container that is added are plain values"
-        ));
-    }
-    as_one_of_a_manifest(at, one)?;
+    adding::check(one).map_err(|(field, why)| format!("{at}.{field}: {why}"))?;
     let target = one.get("targetContainerName").and_then(Value::as_str).unwrap_or_default();
     if !target.is_empty() && !containers.iter().any(|known| known == target) {
         return Err(format!("{at}.targetContainerName: Not found: {target:?}"));
@@ -179,44 +134,13 @@ fn check(at: &str, one: &Value, containers: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails for fields that a manifest's container may not have either.
-fn as_one_of_a_manifest(at: &str, one: &Value) -> Result<(), String> {
-    let mut container = one.clone();
-    if let Value::Object(fields) = &mut container {
-        fields.remove("targetContainerName");
-    }
-    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "added", "uid": "added"},
-                     "spec": {"containers": [container]}});
-    let context = Context { node_name: "node", source: Source::Api, path: "added" };
-    let decoded = manifest::decode(pod.to_string().as_bytes(), &context);
-    let (errors, _) = problems(&decoded);
-    match errors.first() {
-        None => Ok(()),
-        Some((field, why)) => Err(format!("{}: {why}", field.replace("spec.containers[0]", at))),
-    }
-}
-
 /// Makes added containers.
 #[derive(Debug, Clone)]
 pub struct Maker {
-    pub docker: Docker,
+    pub adder: Adder,
     pub told: ApiBoard,
-    /// `--root-dir`.
-    pub root_dir: std::path::PathBuf,
-    pub pulls: Pulls,
-    pub judging: Judging,
     /// Limit of simultaneous requests.
     pub at_once: Count,
-}
-
-/// A pod with its new containers.
-#[derive(Debug, Clone)]
-struct Job {
-    pod: Arc<Pod>,
-    uid: String,
-    policies: Arc<Table<String, policy::PolicyView>>,
-    container: EphemeralContainer,
-    target: Option<String>,
 }
 
 impl Maker {
@@ -249,9 +173,9 @@ impl Maker {
             added::judge(&whole, &policies, Some(Source::Api))
                 .map_err(|why| Failure::new(403, why.to_string()))?;
             let target = container.target_container_name.as_deref().filter(|target| !target.is_empty());
-            let target = target.map(|target| running(live, target)).transpose()?;
+            let target = target.map(|target| running(&pod, target)).transpose()?;
             let (pod, policies) = (Arc::clone(&pod), Arc::clone(&policies));
-            jobs.push(Job { pod, uid: uid.clone(), policies, container: container.clone(), target });
+            jobs.push(Job { pod, policies, container: container.clone(), target });
         }
         let is_there = |uid: &str| snapshot.pods.iter().any(|view| view.pod.uid == uid);
         let told: Vec<Added> = new
@@ -276,10 +200,10 @@ impl Maker {
             let why = "the containers that were added to pods of this node are too large together: delete such pods";
             return Err(Failure::new(403, why));
         }
-        let this = self.clone();
+        let (this, of) = (self.clone(), uid.clone());
         let made = thread::spawn("pk-added", limits::SERVER_STACK, move || {
             let _place = place;
-            jobs.iter().for_each(|job| this.make(job));
+            jobs.iter().for_each(|job| this.make(&of, job));
         });
         made.map(drop).map_err(|why| {
             // The thread did not start, so nothing was requested: the names are free.
@@ -292,29 +216,11 @@ impl Maker {
         })
     }
 
-    fn make(&self, job: &Job) {
-        let wanted = Wanted {
-            pod: &job.pod,
-            container: &job.container,
-            target: job.target.as_deref(),
-            root_dir: self.root_dir.to_str().unwrap_or_default(),
-            policies: &job.policies,
-            asked_by: Some(Source::Api),
-        };
-        let policy =
-            PullPolicy::of(job.container.image_pull_policy.as_deref(), job.container.image.as_deref());
-        let mut images = OfJob { maker: self, policy, uid: &job.uid };
-        let mut warn = |warning: &str| log::warn!("container {}: {warning}", job.container.name);
-        let made = added::make(&self.docker, &wanted, &mut images, &mut warn).map_err(|why| why.to_string());
-        let started = made.and_then(|id| {
-            let started = self.docker.call(&Call::Start { id }).map(|_| ());
-            started.map_err(|error| added::explain(&self.docker, &wanted, &error))
-        });
-        let Err(why) = started else { return };
-        let name = job.pod.metadata.name.as_deref().unwrap_or_default();
-        log::warn!("container {} is not added to pod {name}: {why}", job.container.name);
+    fn make(&self, uid: &str, job: &Job) {
+        let is_wanted = || self.told.get().snapshot.pods.iter().any(|view| view.pod.uid == uid);
+        let Err(why) = self.adder.add(job, &is_wanted) else { return };
         self.told.tell_added(|all| {
-            let of_pod = all.get_mut(&job.uid).into_iter().flatten();
+            let of_pod = all.get_mut(uid).into_iter().flatten();
             for one in
                 of_pod.filter(|one| one.container.get("name") == Some(&job.container.name.clone().into()))
             {
@@ -324,34 +230,9 @@ impl Maker {
     }
 }
 
-/// The images of a pod's new container.
-struct OfJob<'a> {
-    maker: &'a Maker,
-    policy: PullPolicy,
-    uid: &'a str,
-}
-
-impl Images for OfJob<'_> {
-    fn bring(&mut self, image: &str, is_here: bool) -> Result<(), String> {
-        let is_wanted = || self.maker.told.get().snapshot.pods.iter().any(|view| view.pod.uid == self.uid);
-        self.maker.pulls.bring(image, self.policy, is_here, &is_wanted)
-    }
-
-    fn inspect(&mut self, docker: &Docker, image: &str) -> Result<Reply, DockerError> {
-        self.maker.judging.inspect(docker, image)
-    }
-
-    fn admit(&mut self, source: Source, recorded: usize) -> Result<(), DockerError> {
-        self.maker.judging.admit(source, recorded)
-    }
-}
-
 /// Docker's id of a running container.
-fn running(live: &Value, wanted: &str) -> Result<String, Failure> {
-    let statuses = part(live, "/status/containerStatuses").as_array().into_iter().flatten();
-    let mut found = statuses.into_iter().filter(|status| name(status) == wanted);
-    let id = found.find(|status| !part(status, "/state/running").is_null());
-    let id = id.and_then(|status| names::docker_id(status.get("containerID")?.as_str()?));
+fn running(pod: &Pod, wanted: &str) -> Result<String, Failure> {
+    let id = pod.status.as_ref().and_then(|status| adding::running(status, wanted));
     id.map(str::to_owned)
         .ok_or_else(|| Failure::new(409, format!("container {wanted} does not run: nothing is added to it")))
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::Value;
 
+use super::added::{self, Failures};
 use super::known::{Known, Late, Own, Settled, is_same, uid};
 use super::{mirror, wanted};
 use crate::api_client::pods::PodsOfNode;
@@ -52,6 +53,8 @@ pub struct World<'a> {
     pub snapshot: &'a Snapshot,
     /// The server's pods.
     pub server: &'a PodsOfNode,
+    /// Why ephemeral containers could not be made.
+    pub failures: &'a Failures,
     /// Addresses of the node.
     pub addresses: &'a [String],
     /// Name of the node.
@@ -175,6 +178,7 @@ impl Desk {
                 && settled.of == (view.is_over, is_leaving, view.runs, view.returns)
                 && settled.others == view.others
                 && settled.addresses == world.addresses
+                && settled.failures == world.failures.round
         };
         // A missing mirror pod may have to wait for the node's UID.
         if copy.is_some() && known.settled.as_ref().filter(same).is_some() {
@@ -188,6 +192,7 @@ impl Desk {
                 of: (view.is_over, is_leaving, view.runs, view.returns),
                 others: view.others.clone(),
                 addresses: world.addresses.to_vec(),
+                failures: world.failures.round,
             });
         }
         ask
@@ -361,7 +366,10 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
     if !view.is_told && (wanted::is_terminal(theirs) || !wanted::is_terminal(&view.status)) {
         return None;
     }
-    let told = addressed(&view.status, pod.host_network(), world.addresses);
+    let mut told = addressed(&view.status, pod.host_network(), world.addresses);
+    if pod.source == Source::Api && added::are_left_out(&view.status, copy) {
+        added::show(told.to_mut(), copy, &uid, world.failures);
+    }
     let here = wanted::Here {
         pod,
         status: &told,

@@ -70,6 +70,8 @@ pub(super) struct Settled {
     pub of: (bool, bool, bool, bool),
     pub others: Vec<String>,
     pub addresses: Vec<String>,
+    /// Number of the failures.
+    pub failures: u64,
 }
 
 impl Known {

@@ -7,6 +7,7 @@
 //! Each request follows from a new comparison of both sides: nothing is queued, so nothing grows while the server is
 //! gone, and two changes may be sent as one.
 
+pub mod added;
 pub mod desk;
 mod finish;
 mod known;

@@ -17,6 +17,7 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::cluster::answer::Answer;
+use crate::cluster::pods::added::Failures;
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::status::snapshot::{PodView, Snapshot, SourceView};
 
@@ -103,6 +104,7 @@ impl Rig {
         let world = World {
             snapshot: &snapshot,
             server: &self.server,
+            failures: &Failures::default(),
             addresses: &addresses,
             node: "n1",
             uid: self.uid.as_deref(),

@@ -128,9 +128,13 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
         &mut all.container_statuses,
         &mut all.ephemeral_container_statuses,
     ];
-    lists.into_iter().flatten().flatten().filter(|c| has_begun(c)).for_each(ends);
+    let all_of_it = lists.into_iter().flatten().flatten();
     if metadata.deletion_timestamp.is_some() || is_final {
+        all_of_it.filter(|c| has_begun(c)).for_each(ends);
         all.phase = Some("Failed".to_owned());
+    } else {
+        // One that has ended could not run again by the server, if its own policy does not restart it.
+        all_of_it.filter(|c| is_running(c)).for_each(show_as_stopped);
     }
     all.reason = Some(DISPLACED.to_owned());
     all.message = Some(format!("A static pod of the node has its name: {}", by.origin.path));

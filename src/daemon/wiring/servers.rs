@@ -17,22 +17,28 @@ use crate::server::kubelet;
 use crate::server::large::Large;
 use crate::server::{Others, Servers};
 use crate::status::snapshot::Latest;
+use crate::worker::adding::Adder;
 use crate::worker::judged::Judging;
+use crate::worker::node::NodeCells;
 use crate::worker::pulls::Pulls;
 
 /// The servers, the thread that reads the API's store, and where the API gets new content.
 type Serving = (Option<Servers>, Option<Reading>, Option<ApiBoard>);
 
 impl Parts<'_> {
-    pub(super) fn serve(
-        &self,
-        pods: Latest,
-        prober: Prober,
-        images: (Pulls, Judging),
-    ) -> Result<Serving, RunError> {
+    pub(super) fn adder(&self, pulls: &Pulls, node: &NodeCells) -> Adder {
+        Adder {
+            docker: self.docker.clone(),
+            root_dir: self.config.root_dir.clone(),
+            pulls: pulls.clone(),
+            judging: Judging::new(node, self.clock),
+        }
+    }
+
+    pub(super) fn serve(&self, pods: Latest, prober: Prober, adder: Adder) -> Result<Serving, RunError> {
         let told = ApiBoard::default();
         let (holdings, reading) = self.holdings(&told)?.unzip();
-        let servers = self.servers(pods, prober, images, told.clone(), holdings)?;
+        let servers = self.servers(pods, prober, adder, told.clone(), holdings)?;
         Ok((servers, reading, self.config.api.is_some().then_some(told)))
     }
 
@@ -59,7 +65,7 @@ impl Parts<'_> {
         &self,
         pods: Latest,
         prober: Prober,
-        (pulls, judging): (Pulls, Judging),
+        adder: Adder,
         told: ApiBoard,
         holdings: Option<Holdings>,
     ) -> Result<Option<Servers>, RunError> {
@@ -89,8 +95,7 @@ impl Parts<'_> {
                 run_dir: config.run_dir.clone(),
                 node_name: config.node_name.clone(),
                 node_ips: config.network.node_ips.clone(),
-                pulls,
-                judging,
+                adder,
                 server: client(settings.auth.asks()),
             };
             Box::new(move || vec![api::port(&settings, parts)]) as Others

@@ -9,6 +9,7 @@ use crate::certificates::{self, Certificates};
 use crate::cluster::{self, Cluster};
 use crate::daemon::turn::Event;
 use crate::recorder::ring::Kept;
+use crate::worker::adding::Adder;
 
 impl Parts<'_> {
     /// Starts the thread that requests the node's certificates, if there is a server to sign them.
@@ -33,6 +34,7 @@ impl Parts<'_> {
         &self,
         server: Option<(Client, ServerPods)>,
         earlier: Vec<Arc<Kept>>,
+        adder: Adder,
     ) -> Result<Option<Cluster>, RunError> {
         let (Some(settings), Some((client, pods))) = (self.config.cluster.clone(), server) else {
             return Ok(None);
@@ -48,6 +50,7 @@ impl Parts<'_> {
             earlier,
             // Without a main loop events are dropped.
             happened: Arc::new(move |event| _ = out.send(Event::Happened(event))),
+            adder,
         };
         Cluster::start(parts, &self.pulses).map(Some).map_err(no_start_of("what the API server is told"))
     }

@@ -1,5 +1,6 @@
 //! The daemon as a node of a real cluster.
 
+mod added;
 mod beside;
 pub mod control_plane;
 mod hollow;

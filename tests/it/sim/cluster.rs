@@ -239,6 +239,7 @@ impl World {
         let world = desk::World {
             snapshot: &snapshot,
             server: &mine.latest,
+            failures: &desk::Failures::default(),
             addresses: &["192.0.2.2".to_owned()],
             node: NODE,
             uid: Some(NODE_UID),

@@ -1,6 +1,7 @@
 //! Pods that the server cannot take, and those whose name a static pod has.
 
 use super::*;
+use crate::cluster::pods::added;
 
 fn named(name: &str) -> PodKey {
     let namespace = if name.starts_with("bad") { "bad" } else { "default" };
@@ -47,6 +48,7 @@ impl Several {
             let world = World {
                 snapshot: &self.snapshot,
                 server: &self.server,
+                failures: &Failures::default(),
                 addresses: &[],
                 node: "n1",
                 uid: Some("node-uid"),
@@ -204,7 +206,9 @@ fn a_pod_whose_name_a_static_pod_has_is_over() {
     };
     let body = told(&mut rig);
     assert_eq!((&body["metadata"]["uid"], &body["status"]["reason"]), (&json!("x"), &json!("DuplicateName")));
-    assert!(body["status"]["containerStatuses"][0]["state"]["terminated"].is_object(), "{body}");
+    // Regression: a container whose own policy is Never was told as ended, and could not run again at the server.
+    let state = &body["status"]["containerStatuses"][0]["state"];
+    assert_eq!(state["waiting"]["reason"], "PodStopped", "{body}");
     assert_eq!(body["status"]["conditions"][0]["status"], "False");
     // It may run again when the static pod has gone.
     assert!(body["status"].get("phase").is_none(), "{body}");
@@ -304,4 +308,60 @@ fn a_mirror_pod_that_is_refused_is_told_once_and_tried_again_after_longer_and_lo
         rig.seconds += wait;
         assert_eq!(told(&mut rig, "no"), None);
     }
+}
+
+/// Regression: ephemeral containers of the server's pods were left out without a word, and `kubectl debug` waited for good.
+#[test]
+fn ephemeral_containers_that_do_not_run_are_told() {
+    let mut copy = Pod::clone(&api_copy("u1", "5", running(), false));
+    let names = ["new", "bad", "was", "runs"].map(|name| json!({"name": name, "image": "b"}));
+    copy.spec.get_or_insert_default().ephemeral_containers =
+        Some(serde_json::from_value(json!(names)).unwrap());
+    let told = json!([{"name": "was", "image": "b", "imageID": "", "ready": false, "restartCount": 0,
+                       "state": {"terminated": {"exitCode": 3}}}]);
+    copy.status.get_or_insert_default().ephemeral_container_statuses = serde_json::from_value(told).unwrap();
+    let mut own = running();
+    own["ephemeralContainerStatuses"] = json!([{"name": "runs", "image": "b", "imageID": "", "ready": false,
+                                                "restartCount": 0, "state": {"running": {}}}]);
+    let own = status(own);
+    let missing: Vec<&str> = added::missing(&own, &copy).map(|c| c.name.as_str()).collect();
+    assert_eq!(missing, ["new", "bad"], "none runs twice");
+    let mut failures = Failures::default();
+    let id = || ("u1".to_owned(), "bad".to_owned());
+    failures.note(id(), Some("no such image".into()));
+    failures.note(id(), Some("no such image".into()));
+    assert_eq!(failures.round, 1);
+    let mut shown = own.clone();
+    added::show(&mut shown, &copy, "u1", &failures);
+    let state = |name: &str| {
+        let all = shown.ephemeral_container_statuses.as_ref().unwrap();
+        let one = all.iter().find(|status| status.name == name).unwrap();
+        serde_json::to_value(one.state.as_ref().unwrap()).unwrap()
+    };
+    assert_eq!(state("new")["waiting"], json!({"reason": "ContainerCreating"}));
+    assert_eq!(
+        state("bad")["waiting"],
+        json!({"reason": "CreateContainerError", "message": "no such image"})
+    );
+    assert_eq!(state("was")["terminated"]["exitCode"], 3);
+    assert_eq!(state("runs"), json!({"running": {}}));
+    failures.note(id(), None);
+    failures.retain(|_| false);
+    assert_eq!((failures.round, failures.all.len()), (2, 0));
+    // The desk tells them, and ends them with the pod.
+    copy.metadata.deletion_timestamp =
+        api_copy("u1", "5", running(), true).metadata.deletion_timestamp.clone();
+    let mut over = view(Source::Api, "u1", running());
+    (over.leaving, over.is_over) = (Some(NOW), true);
+    let mut rig = Rig::new(vec![over], vec![Arc::new(copy.clone())]);
+    let Ask::Status(body) = rig.ask() else { panic!("no status") };
+    let all = body["status"]["ephemeralContainerStatuses"].as_array().unwrap().clone();
+    assert!(all.iter().all(|one| one["state"].get("terminated").is_some()), "{all:?}");
+    let mut told = serde_json::to_value(copy.status.take()).unwrap();
+    for (key, value) in body["status"].as_object().unwrap() {
+        told[key] = value.clone();
+    }
+    copy.status = Some(status(told));
+    rig.watch(vec![Arc::new(copy)]);
+    assert!(matches!(rig.ask(), Ask::Finish { .. }));
 }

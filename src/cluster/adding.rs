@@ -1,0 +1,159 @@
+//! Makes the ephemeral containers of the server's pods, each on a thread of its own, because its image may have to be
+//! pulled. One that could not be made is tried again while its pod runs, after longer and longer.
+//!
+//! Never here: a container that [`added`] does not name.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_channel::Sender;
+use k8s_openapi::api::core::v1::{EphemeralContainer, Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::Shared;
+use super::pods::added::{self, Failures, Id};
+use crate::api_client::pods::{PodsOfNode, is_mirror};
+use crate::base::clock::{Clock, Mono, System};
+use crate::base::table::{Set, Table};
+use crate::base::{limits, order, thread};
+use crate::pod::Source;
+use crate::status::snapshot::{PodView, Snapshot};
+use crate::worker::adding::{self, Adder, Job};
+
+/// See the module.
+#[derive(Clone)]
+pub(super) struct Adding {
+    pub(super) adder: Adder,
+    pub(super) clock: System,
+    pub(super) shared: Arc<Shared>,
+    /// Wakes the thread that looks.
+    pub(super) wake: Sender<()>,
+    pub(super) state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    asked: Table<Id, Asked>,
+    failures: Failures,
+}
+
+#[derive(Debug)]
+enum Asked {
+    UnderWay,
+    Made,
+    /// How often, and when it is tried again.
+    Failed(u32, Mono),
+}
+
+impl Adding {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn failures(&self) -> Failures {
+        self.state().failures.clone()
+    }
+
+    /// Begins to make what is due. Returns when to look again, if nothing changes before.
+    pub(super) fn look(&self, snapshot: &Snapshot, server: &PodsOfNode, now: Mono) -> Option<Mono> {
+        let uids: Set<&str> = order::set(snapshot.pods.iter().map(|view| view.pod.uid.as_str()));
+        let mut state = self.state();
+        state.asked.retain(|(uid, _), _| uids.contains(uid.as_str()));
+        state.failures.retain(|uid| uids.contains(uid));
+        drop(state);
+        let mut again: Option<Mono> = None;
+        for view in snapshot.pods.iter().filter(|view| runs(view)) {
+            let copy = server.pods.get(&view.pod.key).filter(|copy| is_same(copy, view));
+            for container in copy.iter().flat_map(|copy| added::missing(&view.status, copy)) {
+                let until = self.begin(view, container, snapshot, now);
+                again = again.into_iter().chain(until).min();
+            }
+        }
+        again
+    }
+
+    /// Begins to make a container, or returns when it is due.
+    fn begin(
+        &self,
+        view: &PodView,
+        container: &EphemeralContainer,
+        snapshot: &Snapshot,
+        now: Mono,
+    ) -> Option<Mono> {
+        let id = (view.pod.uid.clone(), container.name.clone());
+        let mut state = self.state();
+        let times = match state.asked.get(&id) {
+            Some(Asked::UnderWay | Asked::Made) => return None,
+            Some(Asked::Failed(_, until)) if now < *until => return Some(*until),
+            Some(Asked::Failed(times, _)) => *times,
+            None => 0,
+        };
+        let busy = state.asked.values().filter(|asked| matches!(asked, Asked::UnderWay)).count();
+        if busy >= limits::API_ADDED_AT_ONCE {
+            // The end of one of them wakes the thread.
+            return None;
+        }
+        state.asked.insert(id.clone(), Asked::UnderWay);
+        drop(state);
+        let (this, of) = (self.clone(), id.clone());
+        let job = job(view, container, snapshot);
+        let begun = thread::spawn("pk-added", limits::SERVER_STACK, move || {
+            let is_wanted =
+                || this.shared.snapshot.get().pods.iter().any(|view| view.pod.uid == of.0 && runs(view));
+            let made = job.and_then(|job| this.adder.add(&job, &is_wanted));
+            this.ended(of, made, times);
+        });
+        if let Err(error) = begun {
+            self.ended(id, Err(format!("no thread can be started: {error}")), times);
+        }
+        None
+    }
+
+    fn ended(&self, id: Id, made: Result<(), String>, times: u32) {
+        let longer = limits::POD_SAME_MIN.saturating_mul(2_u32.saturating_pow(times));
+        let until = self.clock.now().mono.after(longer.min(limits::POD_REFUSED));
+        let asked = match &made {
+            Ok(()) => Asked::Made,
+            Err(_) => Asked::Failed(times.saturating_add(1), until),
+        };
+        let mut state = self.state();
+        state.asked.insert(id.clone(), asked);
+        state.failures.note(id, made.err());
+        drop(state);
+        // A full channel wakes as well.
+        _ = self.wake.try_send(());
+    }
+}
+
+/// Whether something of the pod runs, and goes on.
+fn runs(view: &PodView) -> bool {
+    view.pod.source == Source::Api && view.is_told && view.runs && !view.returns && view.leaving.is_none()
+}
+
+fn is_same(copy: &Pod, view: &PodView) -> bool {
+    copy.metadata.uid.as_ref() == Some(&view.pod.uid)
+        && copy.metadata.deletion_timestamp.is_none()
+        && !is_mirror(copy)
+}
+
+fn job(view: &PodView, container: &EphemeralContainer, snapshot: &Snapshot) -> Result<Job, String> {
+    let value = serde_json::to_value(container).map_err(|why| why.to_string())?;
+    adding::check(&value).map_err(|(field, why)| format!("{field}: {why}"))?;
+    let target = container.target_container_name.as_deref().filter(|name| !name.is_empty());
+    let target = target.map(|name| {
+        let id = adding::running(&view.status, name).map(str::to_owned);
+        id.ok_or_else(|| format!("container {name} does not run: nothing is added to it"))
+    });
+    let (pod, key) = (&view.pod, &view.pod.key);
+    let metadata = ObjectMeta {
+        name: Some(key.name.clone()),
+        namespace: Some(key.namespace.clone()),
+        uid: Some(pod.uid.clone()),
+        ..pod.metadata.clone()
+    };
+    Ok(Job {
+        pod: Arc::new(Pod { metadata, spec: Some(PodSpec::clone(&pod.spec)), status: None }),
+        policies: Arc::new(snapshot.policies.clone()),
+        container: container.clone(),
+        target: target.transpose()?,
+    })
+}

@@ -1,0 +1,94 @@
+//! Ephemeral containers of the server's pods (`kubectl debug`): which have to be made, and how those are told that do not
+//! exist. Pure.
+//!
+//! Never here: a second start. An ephemeral container runs once.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateWaiting, ContainerStatus, EphemeralContainer, Pod, PodStatus,
+};
+
+use super::finish::has_evidence;
+use crate::base::limits;
+use crate::base::table::Table;
+use crate::pod::waiting::Reason;
+
+/// An ephemeral container: the UID of its pod, and its name.
+pub type Id = (String, String);
+
+/// Why containers could not be made, until they are. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Failures {
+    /// Grows with every change.
+    pub round: u64,
+    pub all: Arc<Table<Id, String>>,
+}
+
+impl Failures {
+    /// Forgets those of other pods.
+    pub fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
+        if self.all.keys().any(|(uid, _)| !is_there(uid)) {
+            Arc::make_mut(&mut self.all).retain(|(uid, _), _| is_there(uid));
+        }
+    }
+
+    /// Notes the last failure of a container; `None`: there is none any more.
+    pub fn note(&mut self, id: Id, why: Option<String>) {
+        if self.all.get(&id) == why.as_ref() {
+            return;
+        }
+        self.round = self.round.saturating_add(1);
+        let all = Arc::make_mut(&mut self.all);
+        match why {
+            Some(why) => _ = all.insert(id, why),
+            None => _ = all.remove(&id),
+        }
+    }
+}
+
+fn of(pod: &Pod) -> impl Iterator<Item = &EphemeralContainer> {
+    let all = pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+    all.take(limits::API_ADDED_OF_POD)
+}
+
+fn status<'a>(status: Option<&'a PodStatus>, name: &str) -> Option<&'a ContainerStatus> {
+    let all = status.and_then(|status| status.ephemeral_container_statuses.as_ref());
+    all.into_iter().flatten().find(|status| status.name == name)
+}
+
+/// Those of the server's pod that have never run, by this node's status of it and by the server's.
+pub fn missing<'a>(own: &'a PodStatus, copy: &'a Pod) -> impl Iterator<Item = &'a EphemeralContainer> {
+    of(copy).filter(|container| {
+        let has_run = status(copy.status.as_ref(), &container.name).is_some_and(has_evidence);
+        !has_run && status(Some(own), &container.name).is_none()
+    })
+}
+
+/// Whether this node's status of the server's pod lacks any of them.
+pub fn are_left_out(own: &PodStatus, copy: &Pod) -> bool {
+    of(copy).any(|container| status(Some(own), &container.name).is_none())
+}
+
+/// Adds the containers that this node does not have to the status of the server's pod.
+pub fn show(told: &mut PodStatus, copy: &Pod, uid: &str, failures: &Failures) {
+    let mut all: Vec<ContainerStatus> = Vec::new();
+    for container in of(copy).filter(|container| status(Some(told), &container.name).is_none()) {
+        let before = status(copy.status.as_ref(), &container.name).filter(|before| has_evidence(before));
+        all.push(before.cloned().unwrap_or_else(|| {
+            let why = failures.all.get(&(uid.to_owned(), container.name.clone()));
+            let reason = why.map_or(Reason::ContainerCreating, |_| Reason::CreateContainerError);
+            let waiting =
+                ContainerStateWaiting { reason: Some(reason.as_str().to_owned()), message: why.cloned() };
+            ContainerStatus {
+                name: container.name.clone(),
+                image: container.image.clone().unwrap_or_default(),
+                state: Some(ContainerState { waiting: Some(waiting), ..ContainerState::default() }),
+                ..ContainerStatus::default()
+            }
+        }));
+    }
+    if !all.is_empty() {
+        told.ephemeral_container_statuses.get_or_insert_default().extend(all);
+    }
+}

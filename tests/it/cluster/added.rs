@@ -1,0 +1,83 @@
+//! Containers that `kubectl debug` adds to a pod of the server.
+
+use serde_json::{Value, json};
+
+use super::control_plane::ControlPlane;
+use super::{get, in_phase, node, pod, without_files};
+use crate::harness::Node;
+use crate::harness::history::History;
+
+/// The status of an added container.
+fn status(plane: &ControlPlane, name: &str, added: &str) -> Value {
+    let pod = get(plane, name).unwrap_or_default();
+    let all = pod["status"]["ephemeralContainerStatuses"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|status| status["name"] == added).unwrap_or_default()
+}
+
+/// Adds a container as `kubectl debug` does.
+fn add(plane: &ControlPlane, name: &str, added: &Value) {
+    let mut all =
+        get(plane, name).unwrap()["spec"]["ephemeralContainers"].as_array().cloned().unwrap_or_default();
+    all.push(added.clone());
+    let path = format!("/api/v1/namespaces/default/pods/{name}/ephemeralcontainers");
+    plane.patch(&path, &json!({"spec": {"ephemeralContainers": all}}));
+}
+
+fn container(name: &str, image: &str, script: &str) -> Value {
+    json!({"name": name, "image": image, "imagePullPolicy": "IfNotPresent", "targetContainerName": "app",
+           "terminationMessagePolicy": "File", "command": ["/bin/busybox", "sh", "-c", script]})
+}
+
+/// Docker's id of the pod's running container of this name.
+fn id(node: &Node, pod: &str, container: &str) -> String {
+    let all =
+        node.containers().into_iter().filter(|it| it.runs() && it.pod == pod && it.container == container);
+    let [one] = <[_; 1]>::try_from(all.map(|it| it.id).collect::<Vec<_>>()).unwrap();
+    one
+}
+
+#[test]
+fn a_container_that_is_added_to_a_pod_of_the_server_runs_once() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let history = History::of(&node);
+    let name = format!("looked-at-{}", node.name);
+    plane.apply(&pod(&name, &node, &json!({"automountServiceAccountToken": false})));
+    in_phase(plane, &node, &name, "Running");
+    let app = id(&node, &name, "app");
+    // By kubectl, which waits until it runs, and beside the processes of its target.
+    let script = "/bin/busybox ps > /seen; trap 'exit 0' TERM; while :; do /bin/busybox sleep 0.1; done";
+    add(plane, &name, &container("look", "busybox:static", script));
+    node.wait_until("it is shown as running", || !status(plane, &name, "look")["state"]["running"].is_null());
+    let look = id(&node, &name, "look");
+    assert_eq!(status(plane, &name, "look")["containerID"], format!("docker://{look}"));
+    node.wait_until("it sees its target", || super::inside(&look, "/seen").contains("trap 'exit 0' TERM"));
+    // One that ends stays so, with its code.
+    add(plane, &name, &container("short", "busybox:static", "exit 7"));
+    node.wait_until("its end is told", || {
+        status(plane, &name, "short")["state"]["terminated"]["exitCode"] == 7
+    });
+    // One without an image is told as waiting, with the reason, and keeps nothing else from being told.
+    let mut never = container("never", "no-such-image-anywhere:1", "exit 0");
+    never["imagePullPolicy"] = "Never".into();
+    add(plane, &name, &never);
+    node.wait_until("the reason is told", || {
+        let waiting = status(plane, &name, "never")["state"]["waiting"].clone();
+        let why = waiting["message"].as_str().unwrap_or_default();
+        waiting["reason"] == "CreateContainerError" && why.contains("no-such-image")
+    });
+    // The next daemon makes none of them again.
+    node.kill9();
+    node.launch();
+    in_phase(plane, &node, &name, "Running");
+    add(plane, &name, &container("late", "busybox:static", "exit 3"));
+    node.wait_until("a new one is made", || {
+        status(plane, &name, "late")["state"]["terminated"]["exitCode"] == 3
+    });
+    for (of, times) in [("look", 1), ("short", 1), ("late", 1), ("never", 0), ("app", 1)] {
+        assert_eq!(history.times(&name, of, "start").len(), times, "{of}");
+    }
+    assert_eq!((id(&node, &name, "app"), id(&node, &name, "look")), (app, look));
+    plane.says(&["delete", "pod", &name, "--wait=false"]);
+    node.wait_until("it is gone", || get(plane, &name).is_none() && node.containers().is_empty());
+}
