@@ -85,7 +85,7 @@ impl Decoded {
 /// lists of them.
 #[must_use]
 pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
-    read(bytes, context, Rules::OfDaemon, |file| file.finish())
+    read(bytes, context, Rules::OfDaemon, &|file| file.finish())
 }
 
 /// The content of one YAML document.
@@ -132,10 +132,23 @@ pub struct Inspected {
 /// Decodes a manifest for inspection, not to run it.
 #[must_use]
 pub fn inspect(bytes: &[u8], context: &Context<'_>, rules: Rules) -> Inspection {
-    read(bytes, context, rules, |file| file.inspected())
+    read(bytes, context, rules, &|file| file.inspected())
 }
 
-fn read<T>(bytes: &[u8], context: &Context<'_>, rules: Rules, finish: fn(File<'_>) -> T) -> T {
+/// The places of fields of pods in a manifest: each pod's number in it, and the field's path.
+#[must_use]
+pub fn places(bytes: &[u8], context: &Context<'_>, fields: &[(u32, String)]) -> Vec<Option<Place>> {
+    let file = |file: File<'_>| {
+        let place = |(document, field): &(u32, String)| {
+            let pod = file.pods.iter().find(|(pod, _)| pod.origin.document == *document);
+            pod.map(|(_, text)| text.nearest(field))
+        };
+        fields.iter().map(place).collect()
+    };
+    read(bytes, context, Rules::OfDaemon, &file)
+}
+
+fn read<T>(bytes: &[u8], context: &Context<'_>, rules: Rules, finish: &dyn Fn(File<'_>) -> T) -> T {
     let documents = yaml::text(bytes).and_then(|text| yaml::documents(text).map_err(|e| html(text, e)));
     let mut file = File {
         context,

@@ -104,6 +104,21 @@ impl Node {
         self.data == Data::Null
     }
 
+    /// The place of a field, such as `spec.containers[0].image`, or of the nearest field above it that is written.
+    pub(crate) fn nearest(&self, field: &str) -> Place {
+        let (mut node, mut place) = (self, self.at);
+        for step in steps(field) {
+            if let Some(entry) = node.entry(step) {
+                (node, place) = (&entry.value, entry.at);
+            } else if let Some(item) = step.parse().ok().and_then(|i: usize| node.items().get(i)) {
+                (node, place) = (item, item.at);
+            } else {
+                break;
+            }
+        }
+        place
+    }
+
     /// The kind of data, as text.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.data {
@@ -255,4 +270,19 @@ fn write_canonical(node: &Node, out: &mut String) {
             out.push_str(&node.to_value().to_string());
         }
     }
+}
+
+/// The steps of a path such as `spec.containers[0].image` or `metadata.annotations[podkeeper.dev/after]`.
+fn steps(field: &str) -> Vec<&str> {
+    let mut steps = Vec::new();
+    let mut rest = field;
+    while !rest.is_empty() {
+        let (step, more) = match rest.strip_prefix('[') {
+            Some(inner) => inner.split_once(']').unwrap_or((inner, "")),
+            None => rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())),
+        };
+        steps.push(step);
+        rest = more.strip_prefix('.').unwrap_or(more);
+    }
+    steps
 }

@@ -11,6 +11,8 @@ use crate::pod::DesiredPod;
 pub struct Refused {
     /// The pod as written.
     pub pod: Arc<DesiredPod>,
+    /// 1-based line and column of the field, when known.
+    pub at: Option<(u32, u32)>,
     /// For `status.reason`, for example `PodSecurity`.
     pub reason: String,
     /// For `status.message`.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::base::{limits, sha256};
 use crate::manifest::edition::{Claim, Edition, Known, name_of_url, names_of};
 use crate::manifest::{self, Context, Decoded};
+use crate::pod::Source;
 use crate::pod::problem::Refused;
 use crate::pod::problem::Severity;
-use crate::pod::{DesiredPod, Source};
 use crate::policy::{Policies, Refusal};
 use crate::source::entry::whole_file;
 use crate::source::signature::Verifier;
@@ -59,7 +59,7 @@ impl Acceptor {
     pub fn accept(&self, path: &str, bytes: &[u8], signature: Option<&[u8]>, seen: &Known) -> Decoded {
         let judged = self.open(bytes, signature).and_then(|edition| {
             let context = Context { node_name: &self.node_name, source: self.source, path };
-            let mut decoded = self.judge((self.decode)(bytes, &context));
+            let mut decoded = self.judge((self.decode)(bytes, &context), bytes, &context);
             if let Some(edition) = edition.filter(|_| decoded.is_good()) {
                 let claim = self.claim(path, bytes, edition, &decoded);
                 seen.check(&claim, self.source.as_str())?;
@@ -96,17 +96,52 @@ impl Acceptor {
     }
 
     /// Separates the pods that the policy refuses: they stop neither other pods nor running ones.
-    fn judge(&self, mut decoded: Decoded) -> Decoded {
+    fn judge(&self, mut decoded: Decoded, bytes: &[u8], context: &Context<'_>) -> Decoded {
         let policy = self.policy.of(self.source);
-        let check = |pod: &DesiredPod| policy.check(&pod.metadata, &pod.spec).err();
+        let mut fields = Vec::new();
         for pod in std::mem::take(&mut decoded.pods) {
-            match check(&pod) {
-                None => decoded.pods.push(pod),
-                Some(Refusal { reason, message, .. }) => {
-                    decoded.refused.push(Refused { pod, reason, message })
+            match policy.check(&pod.metadata, &pod.spec) {
+                Ok(()) => decoded.pods.push(pod),
+                Err(Refusal { reason, message, field }) => {
+                    fields.push((pod.origin.document, field));
+                    decoded.refused.push(Refused { pod, at: None, reason, message });
                 }
             }
         }
+        // What an API server says has no lines that anybody could look at.
+        if !fields.is_empty() && self.source != Source::Api {
+            let places = manifest::places(bytes, context, &fields);
+            decoded.refused.iter_mut().zip(places).for_each(|(refused, at)| refused.at = at);
+        }
         decoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::SourcePolicy;
+
+    /// Nobody could see where in a file a pod has what the policy refuses.
+    #[test]
+    fn a_pod_that_the_policy_refuses_is_refused_at_its_field() {
+        let namespaces =
+            SourcePolicy { allowed_namespaces: Some(vec!["default".into()]), ..Default::default() };
+        let places = |source| {
+            let rules = Acceptor::new(source, "node1".into());
+            let rules = Acceptor { policy: Arc::new(Policies::all(namespaces.clone())), ..rules };
+            let pod = |namespace: &str| {
+                format!(
+                    "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  namespace: {namespace}\nspec:\n  containers:\n  - \
+                     name: app\n    image: busybox\n"
+                )
+            };
+            let text = [pod("default"), pod("other")].join("---\n");
+            let decoded = rules.accept("/m/a.yaml", text.as_bytes(), None, &Known::default());
+            assert_eq!(decoded.pods.len(), 1, "{:?}", decoded.problems);
+            decoded.refused.iter().map(|refused| refused.at).collect::<Vec<_>>()
+        };
+        assert_eq!(places(Source::File), [Some((15, 3))]);
+        assert_eq!(places(Source::Api), [None]);
     }
 }

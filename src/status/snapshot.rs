@@ -284,7 +284,7 @@ pub struct SourceView {
     /// When the content in force was accepted, wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Timestamp>,
-    /// Number of pods that it wants.
+    /// Number of its pods that are shown, also of refused ones.
     pub pods: usize,
     /// Number of its local objects in force.
     #[serde(default)]

@@ -26,32 +26,6 @@ impl Places {
 
     /// The place of the field, or of the nearest field above it that is written.
     pub(super) fn of_field(&self, path: &str, pod: &str, field: &str) -> Option<Place> {
-        let text = self.text(path, pod)?;
-        let (mut node, mut place) = (text, text.at);
-        for step in steps(field) {
-            if let Some(entry) = node.entries().iter().find(|entry| entry.key == step) {
-                (node, place) = (&entry.value, entry.at);
-            } else if let Some(item) = step.parse().ok().and_then(|i: usize| node.items().get(i)) {
-                (node, place) = (item, item.at);
-            } else {
-                break;
-            }
-        }
-        Some(place)
+        Some(self.text(path, pod)?.nearest(field))
     }
-}
-
-/// The steps of a path such as `spec.containers[0].image` or `metadata.annotations[podkeeper.dev/after]`.
-fn steps(field: &str) -> Vec<&str> {
-    let mut steps = Vec::new();
-    let mut rest = field;
-    while !rest.is_empty() {
-        let (step, more) = match rest.strip_prefix('[') {
-            Some(inner) => inner.split_once(']').unwrap_or((inner, "")),
-            None => rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())),
-        };
-        steps.push(step);
-        rest = more.strip_prefix('.').unwrap_or(more);
-    }
-    steps
 }

@@ -38,7 +38,7 @@ pub fn run(options: &Options, names: &[String]) -> Outcome {
     for message in missing {
         exit = fail(&message);
     }
-    if names.is_empty() && matches!(options.command.output, Output::Table | Output::Wide) {
+    if matches!(options.command.output, Output::Table | Output::Wide) {
         pods::failing(&status.file).iter().chain(&pods::errors(&status.file)).for_each(|line| say(line));
     }
     match watcher {

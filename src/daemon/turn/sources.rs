@@ -311,16 +311,24 @@ impl Turn {
         for path in mended(&problems, &set.problems) {
             self.log(log::Level::Info, format!("{path}: its errors are gone"));
         }
-        let is_new = |refused: &&Refused| !before.iter().any(|b| b.refused == **refused);
+        // Lines that are added above a pod are no news of it.
+        let says = |it: &Refused, other: &Refused| {
+            it.pod == other.pod && it.reason == other.reason && it.message == other.message
+        };
+        let is_new = |refused: &&Refused| !before.iter().any(|b| says(&b.refused, refused));
         let is_others =
             |refused: &&Refused| self.merge.get(&refused.pod.key).is_some_and(|held| held.source != source);
         // The events of a pod of this name are those of the other source's.
         let told: Vec<Refused> =
             set.refused.iter().filter(is_new).filter(|it| !is_others(it)).cloned().collect();
-        for Refused { pod, reason, message } in &told {
+        for Refused { pod, at, reason, message } in &told {
             let kept = set.pods.iter().any(|p| p.key == pod.key);
             let then = if kept { "the version before it stays" } else { "it is not started" };
-            let words = words::rejected(reason, &format!("{message} ({}; {then})", pod.origin));
+            let place = match at {
+                Some((line, column)) => format!("{}:{line}:{column}", pod.origin.path),
+                None => pod.origin.to_string(),
+            };
+            let words = words::rejected(reason, &format!("{message} ({place}; {then})"));
             self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         }
         new

@@ -10,6 +10,7 @@ use super::docker::Engine;
 use super::entry::{Blocked, Entry, WorkerInfo};
 use super::sources::{Content, Refusal, SourceState};
 use crate::base::clock::Now;
+use crate::base::limits;
 use crate::base::order;
 use crate::base::table::{Set, Table};
 use crate::daemon::config::ApiSource;
@@ -232,32 +233,41 @@ impl Turn {
         is_deleted && is_stopped && self.docker.listed && self.docker.engine.answers()
     }
 
-    /// Pods that the policy refuses and that have no other wanted version: shown as failed.
-    fn refused_views(&self) -> impl Iterator<Item = PodView> {
+    /// Pods that the policy refuses and that have no other wanted version. Of one name the first is shown.
+    fn shown_refusals(&self) -> impl Iterator<Item = &Refusal> {
         let refused = self.sources.values().flat_map(|s| &s.refused);
         let shown = refused.filter(|r| self.merge.get(&r.refused.pod.key).is_none());
         let mut seen = Set::new();
-        shown.filter(move |r| seen.insert(r.refused.pod.key.clone())).map(|Refusal { refused, since }| {
-            let Refused { pod, reason, message } = refused;
+        shown.filter(move |r| seen.insert(r.refused.pod.key.clone()))
+    }
+
+    /// They are shown as failed.
+    fn refused_views(&self) -> impl Iterator<Item = PodView> {
+        self.shown_refusals().map(|Refusal { refused, since }| {
+            let Refused { pod, reason, message, .. } = refused;
             let status = Arc::new(status::rejected(pod, reason, message, *since));
             PodView::shown(Arc::clone(pod), status)
         })
     }
 
-    /// Pods that the policy refuses and whose names pods of other sources have: these are shown in their place.
+    /// All pods that the policy refuses, and what becomes of them: a version before an edit may run, or a pod of another
+    /// place may have the name.
     fn refused_problems(&self) -> impl Iterator<Item = Problem> {
-        let all =
-            self.sources.iter().flat_map(|(source, state)| state.refused.iter().map(move |r| (source, r)));
-        all.filter_map(|(source, Refusal { refused: Refused { pod, message, .. }, .. })| {
-            let held = self.merge.get(&pod.key).filter(|held| held.source != *source)?;
-            Some(Problem {
+        let all = self.sources.values().flat_map(|s| s.refused.iter().take(limits::PROBLEMS_PER_SOURCE));
+        all.map(|Refusal { refused: Refused { pod, at, reason, message }, .. }| {
+            let then = match self.merge.get(&pod.key) {
+                None => "it is not started".to_owned(),
+                Some(held) if held.origin.path == pod.origin.path => "the version before it stays".to_owned(),
+                Some(held) => format!("and the pod from {} has its name", held.origin),
+            };
+            Problem {
                 severity: Severity::Error,
                 path: pod.origin.path.clone(),
-                at: None,
+                at: *at,
                 pod: Some(pod.key.to_string()),
                 field: None,
-                message: format!("{message}; and the pod from {} has its name", held.origin),
-            })
+                message: format!("{reason}: {message}; {then}"),
+            }
         })
     }
 
@@ -273,7 +283,12 @@ impl Turn {
             name: source.to_string(),
             location: self.config.location(*source),
             ready: self.merge.ready(*source) && !state.is_partial,
-            pods: self.merge.pods().filter(|p| p.source == *source).count(),
+            pods: self
+                .merge
+                .pods()
+                .chain(self.shown_refusals().map(|shown| &shown.refused.pod))
+                .filter(|p| p.source == *source)
+                .count(),
             last_success: state.last_success,
             accepted: state.content.accepted(),
             restored: state.content == Content::Remembered,

@@ -271,7 +271,7 @@ fn meaning_of(
         let pod = finish(pod);
         let reason = UNAVAILABLE.to_owned();
         return match checks::others_token(&pod) {
-            Some(message) => Meaning::Refused(Refused { pod, reason, message }),
+            Some(message) => Meaning::Refused(Refused { pod, at: None, reason, message }),
             None => Meaning::Wanted(pod, tokens),
         };
     }
@@ -299,7 +299,7 @@ fn meaning_of(
         ceiling: i32::MAX,
     };
     let message = format!("Pod requires node features that are not available: {message}");
-    Meaning::Refused(Refused { pod: Arc::new(desired), reason: UNAVAILABLE.to_owned(), message })
+    Meaning::Refused(Refused { pod: Arc::new(desired), at: None, reason: UNAVAILABLE.to_owned(), message })
 }
 
 /// The user's part as the text of a manifest.

@@ -419,6 +419,7 @@ mod tests {
             let pod = decoded.pods.remove(at);
             decoded.refused.push(crate::pod::problem::Refused {
                 pod,
+                at: None,
                 reason: "PodSecurity".to_owned(),
                 message: String::new(),
             });

@@ -74,7 +74,7 @@ mod tests {
             // The name is the same in both versions.
             let mut pod = (*pod).clone();
             pod.key.name = pod.key.name.trim_start_matches("evil-").to_owned();
-            Refused { pod: pod.into(), reason: "PodSecurity".into(), message: "no".into() }
+            Refused { pod: pod.into(), at: None, reason: "PodSecurity".into(), message: "no".into() }
         };
         decoded.refused = refused.into_iter().map(refuse).collect();
         decoded

@@ -85,6 +85,7 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     let mut rig = Rig::listed();
     let refused = |words: &str| Refused {
         pod: pod(words),
+        at: None,
         reason: "PodSecurity".into(),
         message: "violates PodSecurity \"restricted:latest\": …".into(),
     };
@@ -99,11 +100,22 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     );
     assert_eq!(rig.shown(), "a Pending, b Failed PodSecurity");
     assert_eq!(rig.source(with(&["a"], "b")), [""; 0], "told once");
+    let problem = |rig: &Rig| rig.snapshot().sources[0].degraded.clone();
+    let why = "PodSecurity: violates PodSecurity \"restricted:latest\": …";
+    assert_eq!(problem(&rig), Some(format!("/m/b.yaml: pod default/b: {why}; it is not started")));
+    assert_eq!(rig.snapshot().sources[0].pods, 2, "as many as are shown");
     // An older version that passed stays, and is marked.
     let told = rig.source(with(&["a"], "a/a-2"));
     assert_eq!(acts(told.clone()), [""; 0]);
     assert!(told[0].ends_with("(/m/a.yaml; the version before it stays)"), "{told:?}");
     assert_eq!(stale(&rig), "a STALE");
+    assert_eq!(problem(&rig), Some(format!("/m/a.yaml: pod default/a: {why}; the version before it stays")));
+    assert_eq!(rig.snapshot().sources[0].pods, 1);
+    let mut refused = refused("a/a-2");
+    refused.at = Some((7, 5));
+    let moved = SourceUpdate::Full(PodSet { refused: vec![refused], ..set(&["a"]) });
+    assert_eq!(rig.source(moved), [""; 0], "only its line is another");
+    assert!(problem(&rig).unwrap().starts_with("/m/a.yaml:7:5: pod default/a: PodSecurity:"));
     // Orphans of a refused pod are stopped: no manifest wants them.
     let mut rig = Rig::new();
     rig.source(with(&[], "b"));
@@ -115,26 +127,31 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
 fn a_refused_pod_whose_name_another_source_has_is_a_problem_of_its_own_source() {
     let mut rig = two(&[]);
     rig.source(full(&[pod("a/from-file")]));
-    let refused = Refused { pod: of_url("a/from-url"), reason: "PodSecurity".into(), message: "no".into() };
+    let refused =
+        Refused { pod: of_url("a/from-url"), at: None, reason: "PodSecurity".into(), message: "no".into() };
     let told = http(&mut rig, SourceUpdate::Full(PodSet { refused: vec![refused], ..PodSet::default() }));
     assert_eq!(told, [""; 0]);
     let shown = rig.snapshot();
     assert_eq!(shown.pods.len(), 1);
-    let problem = "https://x/pods: pod default/a: no; and the pod from /m/a.yaml has its name";
+    let problem = "https://x/pods: pod default/a: PodSecurity: no; and the pod from /m/a.yaml has its name";
     assert_eq!(shown.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [problem]);
     let degraded = shown.sources.iter().find(|source| source.name == "http").unwrap().degraded.clone();
     assert_eq!(degraded.as_deref(), Some(problem));
     // The file goes.
     rig.source(full(&[]));
     assert_eq!(rig.shown(), "a Failed PodSecurity");
-    assert!(rig.snapshot().problems.is_empty());
+    assert!(rig.snapshot().problems[0].message.ends_with("PodSecurity: no; it is not started"));
 }
 
 /// Its age began anew with each change of the status, and kubectl was told of a change each time.
 #[test]
 fn a_refused_pod_keeps_the_time_at_which_it_was_first_seen() {
-    let refused =
-        |words: &str| Refused { pod: pod(words), reason: "PodSecurity".into(), message: "no".into() };
+    let refused = |words: &str| Refused {
+        pod: pod(words),
+        at: None,
+        reason: "PodSecurity".into(),
+        message: "no".into(),
+    };
     let with =
         |pods: &[&str], bad: &str| SourceUpdate::Full(PodSet { refused: vec![refused(bad)], ..set(pods) });
     let since = |rig: &Rig| rig.snapshot().pods[0].status.start_time.as_ref().unwrap().0;
