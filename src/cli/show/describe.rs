@@ -20,7 +20,7 @@ use crate::cli::flags::Options;
 use crate::cli::{Outcome, fail, pods, print, say};
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::pod::is_final;
-use crate::recorder::object::{self, Events};
+use crate::recorder::object::{self, Events, Involved};
 use crate::status::snapshot::StatusFile;
 
 /// Prints each pod, with two empty lines between, as kubectl does.
@@ -108,9 +108,16 @@ fn describe(file: &StatusFile, pod: &Pod, happened: &Events, now: Timestamp) -> 
     page.list("Node-Selectors", pairs(spec.node_selector.as_ref()));
     page.list("Tolerations", spec.tolerations.iter().flatten().map(toleration));
     problems::describe(&mut page, file, pod, happened);
-    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    page.0.push_str(&events::describe(happened, object::POD, uid, now));
+    page.0.push_str(&events::describe(happened, &|of| is_of(of, pod), now));
     table::align(&page.0)
+}
+
+/// Whether an event is about this pod: two pods may have one UID.
+fn is_of(of: &Involved, pod: &Pod) -> bool {
+    let meta = &pod.metadata;
+    let is_same = |own: &Option<String>, its: &str| own.as_deref().unwrap_or_default() == its;
+    let is_named = is_same(&meta.name, &of.name) && is_same(&meta.namespace, &of.namespace);
+    of.kind == object::POD && is_named && is_same(&meta.uid, &of.uid)
 }
 
 fn head(page: &mut Page, file: &StatusFile, pod: &Pod, spec: &PodSpec, status: &PodStatus) {
@@ -246,6 +253,21 @@ mod tests {
         let page = describe(&file, &file.pods[web], &Events::default(), now);
         let why = "Docker is not reachable (nobody listens): it has not answered since podkeeper began";
         assert!(page.contains(why), "{page}");
+    }
+
+    /// One that a file refuses for its UID had the events of the other one.
+    #[test]
+    fn pods_of_one_uid_have_their_own_events() {
+        let (file, now) = (pods::tests::node().file, "2026-01-02T04:00:00Z".parse().unwrap());
+        let web = &file.pods[pods::find(&file, "default", "web").unwrap()];
+        let has_events = |pod: &Pod| {
+            let page = describe(&file, pod, &events::tests::events(), now);
+            page.lines().any(|line| line == "Events:")
+        };
+        assert!(has_events(web));
+        let mut other = web.clone();
+        other.metadata.name = Some("other-node1".to_owned());
+        assert!(!has_events(&other));
     }
 
     #[test]

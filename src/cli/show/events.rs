@@ -140,10 +140,9 @@ fn cells(event: &EventObject, wide: bool, namespaces: bool, now: Timestamp) -> V
 }
 
 /// The table at the end of `describe`, with tabs between its cells (`DescribeEvents` of
-/// `kubectl/pkg/describe/describe.go`): all events of the object of this kind and UID.
-pub fn describe(events: &Events, kind: &str, uid: &str, now: Timestamp) -> String {
-    let is_own = |of: &Involved| of.kind == kind && of.uid == uid;
-    let mut own = events.items.iter().filter(|event| is_own(&event.involved_object)).peekable();
+/// `kubectl/pkg/describe/describe.go`): all events of its object.
+pub fn describe(events: &Events, is_its: &dyn Fn(&Involved) -> bool, now: Timestamp) -> String {
+    let mut own = events.items.iter().filter(|event| is_its(&event.involved_object)).peekable();
     if own.peek().is_none() {
         return "Events:\t<none>\n".to_owned();
     }
@@ -215,7 +214,7 @@ pub(crate) mod tests {
     #[test]
     fn the_end_of_describe() {
         let now = "2026-01-02T04:00:00Z".parse().unwrap();
-        let text = |uid: &str| crate::cli::show::table::align(&describe(&events(), object::POD, uid, now));
+        let text = |uid: &str| crate::cli::show::table::align(&describe(&events(), &|of| of.uid == uid, now));
         crate::base::testing::golden(
             "cli/events-describe.txt",
             &text("4ba6c1d2-0000-4000-8000-000000000000"),

@@ -59,8 +59,7 @@ fn last<'a>(
 ) -> Option<&'a EventObject> {
     let of = format!("{{{container}}}");
     let is_its = |event: &&EventObject| {
-        let involved = &event.involved_object;
-        Some(&involved.uid) == pod.metadata.uid.as_ref() && involved.field_path.ends_with(&of)
+        super::is_of(&event.involved_object, pod) && event.involved_object.field_path.ends_with(&of)
     };
     happened
         .items
@@ -83,7 +82,10 @@ mod tests {
     use super::*;
 
     fn pod(status: &serde_json::Value) -> Pod {
-        serde_json::from_value(json!({"metadata": {"name": "web", "uid": "u1"}, "status": status})).unwrap()
+        serde_json::from_value(
+            json!({"metadata": {"name": "web", "namespace": "default", "uid": "u1"}, "status": status}),
+        )
+        .unwrap()
     }
 
     /// Events of: reason, second of the minute, message.

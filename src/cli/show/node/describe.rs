@@ -16,7 +16,7 @@ use crate::cli::show::{events, table};
 use crate::cli::{Outcome, pods, print, say};
 use crate::node::facts::Facts;
 use crate::pod::{is_final, requests};
-use crate::recorder::object::{self, Events};
+use crate::recorder::object::{self, Events, Involved};
 use crate::status::node_object::{About, status_word};
 use crate::status::snapshot::StatusFile;
 
@@ -68,7 +68,8 @@ pub(super) fn page(file: &StatusFile, facts: &Facts, happened: &Events, now: Tim
     page.field(1, "Container Runtime Version", &About::of_file(file).runtime());
     page.field(1, "Kubelet Version", &About::of_file(file).kubelet_version());
     running(&mut page, file, now);
-    page.0.push_str(&events::describe(happened, object::NODE, &file.node, now));
+    let is_its = |of: &Involved| of.kind == object::NODE && of.uid == file.node;
+    page.0.push_str(&events::describe(happened, &is_its, now));
     table::align(&page.0)
 }
 
