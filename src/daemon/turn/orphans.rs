@@ -117,8 +117,14 @@ impl Turn {
         match deleted {
             Some(pod) => self.deletion(&pod),
             None if self.is_of_no_source(key) => StopOrder::new(None, WITHOUT),
+            None if self.is_refused(key) => StopOrder::new(None, "the policy of its source refuses it"),
             None => StopOrder::new(None, "no manifest names it"),
         }
+    }
+
+    fn is_refused(&self, key: &PodKey) -> bool {
+        let mut refused = self.sources.values().flat_map(|source| &source.refused);
+        refused.any(|it| it.refused.pod.key == *key)
     }
 
     /// Whether the source that made it is not configured.

@@ -116,10 +116,13 @@ fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     let moved = SourceUpdate::Full(PodSet { refused: vec![refused], ..set(&["a"]) });
     assert_eq!(rig.source(moved), [""; 0], "only its line is another");
     assert!(problem(&rig).unwrap().starts_with("/m/a.yaml:7:5: pod default/a: PodSecurity:"));
-    // Orphans of a refused pod are stopped: no manifest wants them.
+    // What ran of it before is stopped, and its manifest is not said to be missing.
     let mut rig = Rig::new();
     rig.source(with(&[], "b"));
-    assert_eq!(acts(rig.list(&["b/b-1/app running"])), ["spawn b", "stop b: no manifest names it"]);
+    assert_eq!(
+        acts(rig.list(&["b/b-1/app running"])),
+        ["spawn b", "stop b: the policy of its source refuses it"]
+    );
 }
 
 /// The refusal was an event of the pod of a file that has the name, and the URL's source was told to be ready.
