@@ -253,6 +253,8 @@ pub fn way(keys: &[PodKey]) -> String {
 pub enum Standing<'a> {
     /// No source has such a pod.
     Absent,
+    /// It is refused, for this reason.
+    Refused(&'a str),
     /// Its status is unknown: it was not started, or is being stopped.
     Unknown,
     Status(&'a PodStatus),
@@ -299,8 +301,12 @@ pub fn decide<'a>(
 ) -> Verdict {
     let missing = after.on.iter().filter_map(|dependency| {
         let standing = standing(dependency);
-        let absent = if standing == Standing::Absent { " (there is no such pod)" } else { "" };
-        (!standing.fulfils(dependency.need)).then(|| format!("{dependency}{absent}"))
+        let why = match standing {
+            Standing::Absent => " (there is no such pod)".to_owned(),
+            Standing::Refused(reason) => format!(" (it is refused: {reason})"),
+            Standing::Unknown | Standing::Status(_) => String::new(),
+        };
+        (!standing.fulfils(dependency.need)).then(|| format!("{dependency}{why}"))
     });
     let missing: Vec<String> = missing.collect();
     if missing.is_empty() {

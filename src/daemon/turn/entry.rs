@@ -99,6 +99,16 @@ impl Entry {
         }
     }
 
+    /// The reason for which the wanted version is refused.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        let status = match self.blocked.as_ref()? {
+            Blocked::Rejected(rejected) => &rejected.status,
+            Blocked::Held(held) if held.why == Why::Cycle => &held.status,
+            Blocked::Held(_) | Blocked::Postponed(_) | Blocked::Evicted(_) => return None,
+        };
+        status.reason.as_deref()
+    }
+
     /// Whether it is judged again when other pods change. A control plane creates another pod in place of a refused one.
     pub(super) fn is_refused(&self) -> bool {
         match &self.blocked {

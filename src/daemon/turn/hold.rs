@@ -170,16 +170,15 @@ impl Turn {
             Why::Drained | Why::After(_) | Why::Room => status::held(&pod, reason, message, now.wall),
         };
         let line = match why {
-            Why::Cycle => Some((log::Level::Error, format!("pod {}: {message}; it is not started", pod.key))),
-            Why::After(_) | Why::Room => Some((log::Level::Info, format!("pod {}: {message}", pod.key))),
-            // Logged once, for the node.
-            Why::Drained => None,
+            Why::After(_) | Why::Room => Some(format!("pod {}: {message}", pod.key)),
+            // Logged once, for the node; by its event.
+            Why::Drained | Why::Cycle => None,
         };
         let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
         self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));
         self.changed = true;
-        if let Some((level, line)) = line.filter(|_| !known) {
-            self.log(level, line);
+        if let Some(line) = line.filter(|_| !known) {
+            self.log(log::Level::Info, line);
         }
     }
 
@@ -251,11 +250,16 @@ impl Turn {
 
     fn standing(&self, dependency: &Dependency) -> Standing<'_> {
         let keys = dependency.keys(&self.config.node_name);
-        let Some(pod) = keys.iter().find_map(|key| self.merge.get(key)) else { return Standing::Absent };
-        let status = self.entries.get(&pod.key).and_then(Entry::status);
+        let Some(pod) = keys.iter().find_map(|key| self.merge.get(key)) else {
+            let mut refused = self.sources.values().flat_map(|source| &source.refused);
+            let refused = refused.find(|it| keys.contains(&it.refused.pod.key));
+            return refused.map_or(Standing::Absent, |it| Standing::Refused(&it.refused.reason));
+        };
+        let entry = self.entries.get(&pod.key);
+        let status = entry.and_then(Entry::status);
         match status.filter(|s| s.leaving.is_none() && s.pod.uid == pod.uid) {
             Some(known) => Standing::Status(&known.status),
-            None => Standing::Unknown,
+            None => entry.and_then(Entry::refusal).map_or(Standing::Unknown, Standing::Refused),
         }
     }
 

@@ -30,7 +30,7 @@ impl Turn {
     /// HandlePod*: applies changes in the order of the merge, removals first.
     pub(super) fn apply(&mut self, changes: Vec<Change>, now: &Now) {
         let touched = changes.iter().flat_map(|change| change.pods.iter().map(|pod| pod.key.clone()));
-        let touched: Vec<PodKey> = touched.collect();
+        let touched: Vec<PodKey> = touched.chain(std::mem::take(&mut self.waiting.refused)).collect();
         self.names.due = true;
         for Change { op, pods } in changes {
             match op {

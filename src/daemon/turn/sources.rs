@@ -307,6 +307,8 @@ impl Turn {
         let since =
             |refused: &Refused| before.iter().find(|b| is(&b.refused, refused)).map_or(now.wall, |b| b.since);
         state.refused = set.refused.iter().map(|r| Refusal { refused: r.clone(), since: since(r) }).collect();
+        let both = before.iter().map(|it| &it.refused).chain(&set.refused);
+        self.waiting.refused.extend(both.map(|it| it.pod.key.clone()));
         let new = new_of(&set.problems, &problems);
         for path in mended(&problems, &set.problems) {
             self.log(log::Level::Info, format!("{path}: its errors are gone"));

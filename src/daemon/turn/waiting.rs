@@ -11,6 +11,8 @@ use crate::pod::{DesiredPod, PodKey};
 pub(super) struct Waiting {
     /// By both identities that a name may mean.
     by: Table<PodKey, Set<PodKey>>,
+    /// Pods that a policy refuses, or refused before: those that wait for them say so.
+    pub(super) refused: Set<PodKey>,
     /// Who waits for whom among accepted pods, as known last.
     pub(super) graph: Graph,
     /// It has changed: a cycle of waiting may be open now.

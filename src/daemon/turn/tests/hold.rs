@@ -9,10 +9,11 @@ use crate::base::clock::Mono;
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::daemon::turn::hold::CYCLE;
+use crate::pod::problem::Refused;
 use crate::pod::{DesiredPod, Source};
 use crate::policy::{Policies, SourcePolicy};
-use crate::source::http;
 use crate::source::http::url::ManifestUrl;
+use crate::source::{PodSet, SourceUpdate, http};
 
 /// The pod with `podkeeper.dev/after` and a timeout of one minute.
 pub(super) fn after(words: &str, on: &str) -> Arc<DesiredPod> {
@@ -56,6 +57,32 @@ fn a_pod_waits_for_another_one_and_says_so() {
     // The awaited pod dies: this one runs on.
     assert_eq!(acts(rig.status(&db, "Pending", false)), [""; 0]);
     assert_eq!(acts(rig.want(&[web])), ["stop db: its manifest is gone", "stop gone: its manifest is gone"]);
+}
+
+/// A pod that waited for a refused one did not say that it waits in vain.
+#[test]
+fn a_pod_that_waits_for_a_refused_one_says_so() {
+    let web = after("web", "db");
+    let mut rig = Rig::listed();
+    let waits = |rig: &Rig, why: &str| {
+        let message = rig.snapshot().pods.last().unwrap().status.message.clone().unwrap();
+        assert_eq!(message, format!("Waits for pod default/db to run{why}; starts anyway after 60 s."));
+    };
+    let refused = || Refused { pod: pod("db"), at: None, reason: "PodSecurity".into(), message: "no".into() };
+    let set = |refused: &[Refused]| {
+        let (pods, refused) = (vec![Arc::clone(&web)], refused.to_vec());
+        SourceUpdate::Full(PodSet { pods, refused, ..PodSet::default() })
+    };
+    rig.source(set(&[refused()]));
+    waits(&rig, " (it is refused: PodSecurity)");
+    rig.source(set(&[]));
+    waits(&rig, " (there is no such pod)");
+    rig.source(set(&[refused()]));
+    waits(&rig, " (it is refused: PodSecurity)");
+    rig.want(&[Arc::clone(&web), with_port("a", 80), with_port("db", 80)]);
+    waits(&rig, " (it is refused: NodePorts)");
+    rig.want(&[Arc::clone(&web), pod("db")]);
+    waits(&rig, "");
 }
 
 #[test]
@@ -145,6 +172,8 @@ fn a_cycle_refuses_the_one_that_closes_it() {
     let says =
         "podkeeper.dev/after of default/c closes a cycle: default/c -> default/b -> default/a -> default/c";
     assert!(problems[0].message.ends_with(says), "{problems:?}");
+    let waits = rig.snapshot().pods[0].status.message.clone().unwrap();
+    assert!(waits.contains("pod default/c to run (it is refused: DependencyCycle);"), "{waits}");
     // The cycle is repaired in another pod: this one may start.
     let a2 = pod("a/a-2");
     assert_eq!(acts(rig.want(&[Arc::clone(&a2), b, Arc::clone(&c)])), ["spawn a, empty", "run a/a-2"]);
