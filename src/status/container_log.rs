@@ -14,7 +14,13 @@ pub fn of(status: &PodStatus, pod: &str, container: &str, previous: bool) -> Res
     let all =
         [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
     let mut all = all.into_iter().flatten().flatten();
-    let not_there = || format!("container {container:?} in pod {pod:?} is not available");
+    // A pod that is refused, or waits for others, has no containers.
+    let whole = status;
+    let not_there = || {
+        let part = |text: &Option<String>| text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+        let (reason, message) = (part(&whole.reason), part(&whole.message));
+        format!("container {container:?} in pod {pod:?} is not available{reason}{message}")
+    };
     let status = all.find(|status| status.name == container).ok_or_else(not_there)?;
     let id = |text: Option<&String>| text.and_then(|text| docker_id(text)).map(str::to_owned);
     let none = ContainerState::default();
@@ -152,5 +158,9 @@ mod tests {
         assert_eq!(unstarted(&status("ended", false), "p", "c"), None, "its start may have failed");
         let none = of(&PodStatus::default(), "p", "c", false);
         assert_eq!(none, Err("container \"c\" in pod \"p\" is not available".to_owned()));
+        let (reason, message) = (Some("Forbidden".to_owned()), Some("Pod was rejected: no".to_owned()));
+        let refused = of(&PodStatus { reason, message, ..PodStatus::default() }, "p", "c", false);
+        let why = "container \"c\" in pod \"p\" is not available: Forbidden: Pod was rejected: no";
+        assert_eq!(refused, Err(why.to_owned()));
     }
 }
