@@ -23,7 +23,7 @@ pub fn run(options: &Options, name: &str) -> Outcome {
         ));
     }
     if let Some(drain) = &status.file.drain {
-        return Err(format!("the node is drained since {}: no pod of it is started", drain.since));
+        return Err(format!("the node is drained since {:.0}: no pod of it is started", drain.since));
     }
     pods::must_answer(&options.directories.run, &status.file)?;
     let docker = engine::docker(&crate::cli::flags::endpoint(&status.file.docker.endpoint)?)?;

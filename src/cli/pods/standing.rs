@@ -69,7 +69,7 @@ fn warning(daemon: Daemon, file: &StatusFile, is_silent: impl FnOnce() -> bool) 
             Some(format!("podkeeper is not running (it was process {pid}): this is the last state it knew"))
         }
         Daemon::Silent(written) => Some(format!(
-            "podkeeper (process {pid}) does not answer, or cannot write its answer: this is the state it wrote at {written}"
+            "podkeeper (process {pid}) does not answer, or cannot write its answer: this is the state it wrote at {written:.0}"
         )),
         Daemon::Answers => match without_docker(&file.docker) {
             Some(away) => Some(format!("{away}; what runs stays, and podkeeper waits for Docker")),
@@ -108,7 +108,7 @@ fn drained(file: &StatusFile, run_dir: &Path, alive: bool) -> Option<String> {
         let places = Places { root: root_dir.to_owned(), run: run_dir.to_owned() };
         let since = drain::read(&places)?.since;
         return Some(format!(
-            "this node is drained since {since}: the next podkeeper starts nothing until podkeeper resume"
+            "this node is drained since {since:.0}: the next podkeeper starts nothing until podkeeper resume"
         ));
     }
     let drain = file.drain.as_ref()?;
@@ -116,7 +116,7 @@ fn drained(file: &StatusFile, run_dir: &Path, alive: bool) -> Option<String> {
         0 => String::new(),
         n => format!(" ({n} still to be stopped)"),
     };
-    Some(format!("this node is drained since {}{left}: podkeeper resume starts its pods", drain.since))
+    Some(format!("this node is drained since {:.0}{left}: podkeeper resume starts its pods", drain.since))
 }
 
 /// A message that Docker is not reachable, and why, without saying so twice: most errors begin with these words.
@@ -185,7 +185,7 @@ mod tests {
             (file.pid, file.docker.reachable, file.docker.problem) = (7, reachable, Some("no socket".into()));
             assert_eq!(warning(daemon, &file, || is_silent).as_deref(), expected, "{daemon:?}");
         };
-        let written = "2026-01-02T03:04:05Z".parse().unwrap();
+        let written = "2026-01-02T03:04:05.678Z".parse().unwrap();
         let gone = "podkeeper is not running (it was process 7): this is the last state it knew";
         let silent = "podkeeper (process 7) does not answer, or cannot write its answer: this is the state it wrote at \
                       2026-01-02T03:04:05Z";
@@ -206,7 +206,7 @@ mod tests {
     fn without_a_daemon_the_marker_says_whether_the_node_is_drained() {
         let root = crate::base::testing::scratch("drained-note");
         let run = root.join("run");
-        let since: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let since: Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
         let marker = drain::Drain { since, grace: None, within: None, boot: None };
         let view = DrainView { since, grace_seconds: None, stopped: false, left: vec!["a/b".into()] };
         let file = |drain| StatusFile { root_dir: root.to_string_lossy().into_owned(), drain, ..node().file };
