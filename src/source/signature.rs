@@ -17,6 +17,7 @@ use std::str::from_utf8;
 use minisign_verify::{Error, PublicKey, Signature};
 
 use crate::base::limits;
+use crate::base::order;
 use crate::base::regular;
 use crate::manifest::base64;
 use crate::manifest::edition::Edition;
@@ -166,7 +167,9 @@ impl Verifier {
         if ours {
             return Err(Refusal::Mismatch(id));
         }
-        let trusted: Vec<&str> = self.keys.iter().map(|(_, id)| id.as_str()).collect();
+        // A file of settings and the command line may name the same key.
+        let trusted = order::set(self.keys.iter().map(|(_, id)| id.as_str()));
+        let trusted: Vec<&str> = trusted.into_iter().collect();
         Err(Refusal::OtherKey(id, trusted.join(", ")))
     }
 

@@ -39,6 +39,8 @@ fn everything_else_is_refused_with_a_reason() {
     check(b"", Some(HASHED), &mismatch);
     let other = format!("is signed with key {OTHER_ID}, which is not trusted here (trusted: {NODE_ID})");
     check(V1, Some(BY_OTHER), &other);
+    let twice = Verifier::parse(&[NODE, NODE].join("\n")).unwrap();
+    assert_eq!(twice.verify(V1, Some(BY_OTHER)).unwrap_err().to_string(), other, "each key once");
     let cut = "its signature (.minisig) is malformed: it is cut short or not in minisign's format";
     check(V1, Some(b""), cut);
     check(V1, Some(V1), cut);
