@@ -13,6 +13,7 @@ pub(crate) mod fields;
 pub mod hash;
 mod object;
 mod path;
+mod places;
 mod references;
 mod scalar;
 pub mod selectors;
@@ -41,6 +42,7 @@ use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
 pub use defaults::pull_policy;
 use path::{Path, Report, quoted, written_name};
+pub use places::places;
 use tree::{Node, Place};
 pub use validate::stored_metadata;
 
@@ -85,7 +87,9 @@ impl Decoded {
 /// lists of them.
 #[must_use]
 pub fn decode(bytes: &[u8], context: &Context<'_>) -> Decoded {
-    read(bytes, context, Rules::OfDaemon, &|file| file.finish())
+    let mut decoded = Decoded::default();
+    read(bytes, context, Rules::OfDaemon, &mut |file| decoded = file.finish());
+    decoded
 }
 
 /// The content of one YAML document.
@@ -132,23 +136,12 @@ pub struct Inspected {
 /// Decodes a manifest for inspection, not to run it.
 #[must_use]
 pub fn inspect(bytes: &[u8], context: &Context<'_>, rules: Rules) -> Inspection {
-    read(bytes, context, rules, &|file| file.inspected())
+    let mut found = Inspection::default();
+    read(bytes, context, rules, &mut |file| found = file.inspected());
+    found
 }
 
-/// The places of fields of pods in a manifest: each pod's number in it, and the field's path.
-#[must_use]
-pub fn places(bytes: &[u8], context: &Context<'_>, fields: &[(u32, String)]) -> Vec<Option<Place>> {
-    let file = |file: File<'_>| {
-        let place = |(document, field): &(u32, String)| {
-            let pod = file.pods.iter().find(|(pod, _)| pod.origin.document == *document);
-            pod.map(|(_, text)| text.nearest(field))
-        };
-        fields.iter().map(place).collect()
-    };
-    read(bytes, context, Rules::OfDaemon, &file)
-}
-
-fn read<T>(bytes: &[u8], context: &Context<'_>, rules: Rules, finish: &dyn Fn(File<'_>) -> T) -> T {
+fn read(bytes: &[u8], context: &Context<'_>, rules: Rules, finish: &mut dyn FnMut(File<'_>)) {
     let documents = yaml::text(bytes).and_then(|text| yaml::documents(text).map_err(|e| html(text, e)));
     let mut file = File {
         context,
@@ -165,7 +158,7 @@ fn read<T>(bytes: &[u8], context: &Context<'_>, rules: Rules, finish: &dyn Fn(Fi
         Ok(documents) => documents.iter().for_each(|document| file.object(document, None)),
         Err(e) => file.error(e.at, &e.message),
     }
-    finish(file)
+    finish(file);
 }
 
 /// Reports a web server's error page as HTML instead of as a YAML error.
