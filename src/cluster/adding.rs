@@ -38,10 +38,22 @@ pub(super) struct State {
 
 #[derive(Debug)]
 enum Asked {
-    UnderWay,
+    /// For a pod of this namespace.
+    UnderWay(String),
     Made,
     /// How often, and when it is tried again.
     Failed(u32, Mono),
+}
+
+impl State {
+    /// How many are being made for this pod, for this namespace, and in all: slow images of one keep no other waiting.
+    fn busy(&self, uid: &str, namespace: &str) -> (usize, usize, usize) {
+        let busy = self.asked.iter().filter_map(|((of, _), asked)| match asked {
+            Asked::UnderWay(its) => Some((of == uid, its == namespace)),
+            Asked::Made | Asked::Failed(..) => None,
+        });
+        busy.fold((0, 0, 0), |(a, b, c), (pod, space)| (a + usize::from(pod), b + usize::from(space), c + 1))
+    }
 }
 
 impl Adding {
@@ -82,17 +94,20 @@ impl Adding {
         let id = (view.pod.uid.clone(), container.name.clone());
         let mut state = self.state();
         let times = match state.asked.get(&id) {
-            Some(Asked::UnderWay | Asked::Made) => return None,
+            Some(Asked::UnderWay(_) | Asked::Made) => return None,
             Some(Asked::Failed(_, until)) if now < *until => return Some(*until),
             Some(Asked::Failed(times, _)) => *times,
             None => 0,
         };
-        let busy = state.asked.values().filter(|asked| matches!(asked, Asked::UnderWay)).count();
-        if busy >= limits::API_ADDED_AT_ONCE {
+        let (of_pod, of_namespace, all) = state.busy(&id.0, &view.pod.key.namespace);
+        if of_pod >= limits::ADDED_AT_ONCE_OF_POD
+            || of_namespace >= limits::ADDED_AT_ONCE_OF_NAMESPACE
+            || all >= limits::ADDED_AT_ONCE
+        {
             // The end of one of them wakes the thread.
             return None;
         }
-        state.asked.insert(id.clone(), Asked::UnderWay);
+        state.asked.insert(id.clone(), Asked::UnderWay(view.pod.key.namespace.clone()));
         drop(state);
         let (this, of) = (self.clone(), id.clone());
         let job = job(view, container, snapshot);
@@ -156,4 +171,27 @@ fn job(view: &PodView, container: &EphemeralContainer, snapshot: &Snapshot) -> R
         container: container.clone(),
         target: target.transpose()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_of_a_pod_and_of_a_namespace_are_counted() {
+        let mut state = State::default();
+        let mut put = |uid: &str, name: &str, asked| {
+            state.asked.insert((uid.to_owned(), name.to_owned()), asked);
+        };
+        put("u1", "a", Asked::UnderWay("x".into()));
+        put("u1", "b", Asked::UnderWay("x".into()));
+        put("u1", "c", Asked::Made);
+        put("u2", "a", Asked::UnderWay("x".into()));
+        put("u3", "a", Asked::UnderWay("y".into()));
+        put("u3", "b", Asked::Failed(1, Mono::default()));
+        assert_eq!(
+            (state.busy("u1", "x"), state.busy("u3", "y"), state.busy("u4", "z")),
+            ((2, 3, 4), (1, 1, 4), (0, 0, 4))
+        );
+    }
 }

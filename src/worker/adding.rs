@@ -19,7 +19,7 @@ use crate::pod::Source;
 use crate::pod::problem::Severity;
 use crate::policy::PolicyView;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, DockerError, Reply, names};
+use crate::runtime::{Call, DockerError, DockerState, Reply, names};
 
 /// Adds containers to pods. Clones share everything.
 #[derive(Debug, Clone)]
@@ -59,6 +59,7 @@ impl Adder {
             PullPolicy::of(job.container.image_pull_policy.as_deref(), job.container.image.as_deref());
         let mut images = OfJob { adder: self, policy, is_wanted };
         let mut warn = |warning: &str| log::warn!("container {}: {warning}", job.container.name);
+        self.remove_unstarted(job)?;
         let id = added::make(&self.docker, &wanted, &mut images, &mut warn).map_err(|why| why.to_string())?;
         let started = self.docker.call(&Call::Start { id });
         let started = started.map(|_| ()).map_err(|error| added::explain(&self.docker, &wanted, &error));
@@ -67,6 +68,22 @@ impl Adder {
             log::warn!("container {} is not added to pod {name}: {why}", job.container.name);
         }
         started
+    }
+}
+
+impl Adder {
+    /// Removes a container that was created for this one and never started: a daemon was killed, or Docker did not answer.
+    /// It may have been created under other rules.
+    fn remove_unstarted(&self, job: &Job) -> Result<(), String> {
+        let (key, uid) = added::identity(&job.pod);
+        match self.docker.inspect(&names::container(&key, &uid, &job.container.name, 0)) {
+            Ok(found) if found.state == DockerState::Created => {
+                let removal = Call::Remove { id: found.id, force: false };
+                self.docker.call(&removal).map(|_| ()).map_err(|error| error.to_string())
+            }
+            // The names of others are Docker's to refuse.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 }
 

@@ -64,6 +64,12 @@ pub const API_ADDED_BYTES: usize = 16 * 1024;
 pub const API_ADDED_OF_NODE: usize = 1024 * 1024;
 /// Requests to add containers that are processed at a time: each has a thread, and may wait for a registry.
 pub const API_ADDED_AT_ONCE: usize = 4;
+/// The same for the pods of a cluster.
+pub const ADDED_AT_ONCE: usize = 16;
+/// The same for those of one namespace.
+pub const ADDED_AT_ONCE_OF_NAMESPACE: usize = 8;
+/// The same for one pod.
+pub const ADDED_AT_ONCE_OF_POD: usize = 2;
 /// Values in the body of a review; a review with all fields has a dozen. Every known user may send reviews.
 pub const API_REVIEW_VALUES: usize = 256;
 

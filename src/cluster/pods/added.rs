@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateWaiting, ContainerStatus, EphemeralContainer, Pod, PodStatus,
 };
 
-use super::finish::has_evidence;
+use super::finish::{self, has_evidence};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::pod::waiting::Reason;
@@ -57,38 +57,51 @@ fn status<'a>(status: Option<&'a PodStatus>, name: &str) -> Option<&'a Container
     all.into_iter().flatten().find(|status| status.name == name)
 }
 
-/// Those of the server's pod that have never run, by this node's status of it and by the server's.
+/// Whether it has run: an API server that is told of it once keeps its id.
+fn has_run(status: &ContainerStatus) -> bool {
+    has_evidence(status) || status.container_id.is_some()
+}
+
+/// Those of the server's pod that have never run, by this node's status of it and by the server's. One that an earlier daemon
+/// has created, and not started, is among them.
 pub fn missing<'a>(own: &'a PodStatus, copy: &'a Pod) -> impl Iterator<Item = &'a EphemeralContainer> {
     of(copy).filter(|container| {
-        let has_run = status(copy.status.as_ref(), &container.name).is_some_and(has_evidence);
-        !has_run && status(Some(own), &container.name).is_none()
+        let has_run_before = status(copy.status.as_ref(), &container.name).is_some_and(has_run);
+        !has_run_before && !status(Some(own), &container.name).is_some_and(has_evidence)
     })
 }
 
-/// Whether this node's status of the server's pod lacks any of them.
+/// Whether this node's status of the server's pod does not show that all of them have run.
 pub fn are_left_out(own: &PodStatus, copy: &Pod) -> bool {
-    of(copy).any(|container| status(Some(own), &container.name).is_none())
+    of(copy).any(|container| !status(Some(own), &container.name).is_some_and(has_evidence))
 }
 
-/// Adds the containers that this node does not have to the status of the server's pod.
+/// Shows the containers that do not run on this node in the status of the server's pod: as waiting, with the reason, or as
+/// ended, for none runs twice.
 pub fn show(told: &mut PodStatus, copy: &Pod, uid: &str, failures: &Failures) {
-    let mut all: Vec<ContainerStatus> = Vec::new();
-    for container in of(copy).filter(|container| status(Some(told), &container.name).is_none()) {
-        let before = status(copy.status.as_ref(), &container.name).filter(|before| has_evidence(before));
-        all.push(before.cloned().unwrap_or_else(|| {
-            let why = failures.all.get(&(uid.to_owned(), container.name.clone()));
-            let reason = why.map_or(Reason::ContainerCreating, |_| Reason::CreateContainerError);
-            let waiting =
-                ContainerStateWaiting { reason: Some(reason.as_str().to_owned()), message: why.cloned() };
-            ContainerStatus {
-                name: container.name.clone(),
-                image: container.image.clone().unwrap_or_default(),
-                state: Some(ContainerState { waiting: Some(waiting), ..ContainerState::default() }),
-                ..ContainerStatus::default()
+    let left_out = |told: &PodStatus, name: &str| !status(Some(told), name).is_some_and(has_evidence);
+    for container in of(copy).filter(|container| left_out(told, &container.name)).collect::<Vec<_>>() {
+        let before = status(copy.status.as_ref(), &container.name).filter(|before| has_run(before));
+        let shown = match before.cloned() {
+            Some(mut before) => {
+                finish::end(&mut before);
+                before
             }
-        }));
-    }
-    if !all.is_empty() {
-        told.ephemeral_container_statuses.get_or_insert_default().extend(all);
+            None => {
+                let why = failures.all.get(&(uid.to_owned(), container.name.clone()));
+                let reason = why.map_or(Reason::ContainerCreating, |_| Reason::CreateContainerError);
+                let reason = Some(reason.as_str().to_owned());
+                let waiting = ContainerStateWaiting { reason, message: why.cloned() };
+                ContainerStatus {
+                    name: container.name.clone(),
+                    image: container.image.clone().unwrap_or_default(),
+                    state: Some(ContainerState { waiting: Some(waiting), ..ContainerState::default() }),
+                    ..ContainerStatus::default()
+                }
+            }
+        };
+        let all = told.ephemeral_container_statuses.get_or_insert_default();
+        all.retain(|status| status.name != shown.name);
+        all.push(shown);
     }
 }

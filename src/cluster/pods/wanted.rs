@@ -91,9 +91,11 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
         is_down = any_runs(&all);
         let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
         let ephemeral = all.ephemeral_container_statuses.iter_mut().flatten();
-        let began = lists.into_iter().flatten().flatten().chain(ephemeral);
-        let began = began.filter(|c| if is_final { has_begun(c) } else { is_running(c) });
-        began.for_each(if is_final { ends } else { show_as_stopped });
+        let began = |c: &&mut ContainerStatus| if is_final { has_begun(c) } else { is_running(c) };
+        let main = lists.into_iter().flatten().flatten().filter(began);
+        main.for_each(if is_final { ends } else { show_as_stopped });
+        // None of these runs again.
+        ephemeral.filter(began).for_each(ends);
     }
     // A final phase never changes, and no final phase is reported while a container could run, or the sandbox runs: the
     // control plane would give its ports away.
@@ -123,18 +125,16 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
     let runs_to_an_end = RestartPolicy::parse(restarts) != RestartPolicy::Always;
     let is_final = runs_to_an_end && all_of(theirs).any(has_begun);
     let mut all = theirs.clone();
-    let lists = [
-        &mut all.init_container_statuses,
-        &mut all.container_statuses,
-        &mut all.ephemeral_container_statuses,
-    ];
-    let all_of_it = lists.into_iter().flatten().flatten();
+    let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
+    let main = lists.into_iter().flatten().flatten();
+    let ephemeral = all.ephemeral_container_statuses.iter_mut().flatten();
     if metadata.deletion_timestamp.is_some() || is_final {
-        all_of_it.filter(|c| has_begun(c)).for_each(ends);
+        main.chain(ephemeral).filter(|c| has_begun(c)).for_each(ends);
         all.phase = Some("Failed".to_owned());
     } else {
         // One that has ended could not run again by the server, if its own policy does not restart it.
-        all_of_it.filter(|c| is_running(c)).for_each(show_as_stopped);
+        main.filter(|c| is_running(c)).for_each(show_as_stopped);
+        ephemeral.filter(|c| is_running(c)).for_each(ends);
     }
     all.reason = Some(DISPLACED.to_owned());
     all.message = Some(format!("A static pod of the node has its name: {}", by.origin.path));

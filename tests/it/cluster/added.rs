@@ -1,5 +1,7 @@
 //! Containers that `kubectl debug` adds to a pod of the server.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use super::control_plane::ControlPlane;
@@ -28,6 +30,10 @@ fn container(name: &str, image: &str, script: &str) -> Value {
            "terminationMessagePolicy": "File", "command": ["/bin/busybox", "sh", "-c", script]})
 }
 
+fn docker(arguments: &[&str]) {
+    assert!(Command::new("docker").args(arguments).output().unwrap().status.success(), "{arguments:?}");
+}
+
 /// Docker's id of the pod's running container of this name.
 fn id(node: &Node, pod: &str, container: &str) -> String {
     let all =
@@ -52,7 +58,10 @@ fn a_container_that_is_added_to_a_pod_of_the_server_runs_once() {
     let look = id(&node, &name, "look");
     assert_eq!(status(plane, &name, "look")["containerID"], format!("docker://{look}"));
     node.wait_until("it sees its target", || super::inside(&look, "/seen").contains("trap 'exit 0' TERM"));
-    // One that ends stays so, with its code.
+    // One that ends stays so, with its code; here an earlier daemon had created it and not started it.
+    let uid = get(plane, &name).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    let unstarted = format!("k8s_short_{name}_default_{uid}_0");
+    docker(&["create", "--name", &unstarted, "busybox:static", "x"]);
     add(plane, &name, &container("short", "busybox:static", "exit 7"));
     node.wait_until("its end is told", || {
         status(plane, &name, "short")["state"]["terminated"]["exitCode"] == 7
@@ -66,15 +75,25 @@ fn a_container_that_is_added_to_a_pod_of_the_server_runs_once() {
         let why = waiting["message"].as_str().unwrap_or_default();
         waiting["reason"] == "CreateContainerError" && why.contains("no-such-image")
     });
-    // The next daemon makes none of them again.
+    // The next daemon makes none of them again, also not one that somebody has removed.
+    let removed = container("removed", "busybox:static", script);
+    add(plane, &name, &removed);
+    node.wait_until("it runs", || !status(plane, &name, "removed")["state"]["running"].is_null());
     node.kill9();
+    let gone = id(&node, &name, "removed");
+    assert!(
+        std::process::Command::new("docker").args(["rm", "-f", &gone]).output().unwrap().status.success()
+    );
     node.launch();
+    node.wait_until("its end is told", || {
+        status(plane, &name, "removed")["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
+    });
     in_phase(plane, &node, &name, "Running");
     add(plane, &name, &container("late", "busybox:static", "exit 3"));
     node.wait_until("a new one is made", || {
         status(plane, &name, "late")["state"]["terminated"]["exitCode"] == 3
     });
-    for (of, times) in [("look", 1), ("short", 1), ("late", 1), ("never", 0), ("app", 1)] {
+    for (of, times) in [("look", 1), ("short", 1), ("late", 1), ("never", 0), ("removed", 1), ("app", 1)] {
         assert_eq!(history.times(&name, of, "start").len(), times, "{of}");
     }
     assert_eq!((id(&node, &name, "app"), id(&node, &name, "look")), (app, look));

@@ -314,18 +314,24 @@ fn a_mirror_pod_that_is_refused_is_told_once_and_tried_again_after_longer_and_lo
 #[test]
 fn ephemeral_containers_that_do_not_run_are_told() {
     let mut copy = Pod::clone(&api_copy("u1", "5", running(), false));
-    let names = ["new", "bad", "was", "runs"].map(|name| json!({"name": name, "image": "b"}));
+    let names = ["new", "bad", "was", "runs", "gone", "made"].map(|name| json!({"name": name, "image": "b"}));
     copy.spec.get_or_insert_default().ephemeral_containers =
         Some(serde_json::from_value(json!(names)).unwrap());
-    let told = json!([{"name": "was", "image": "b", "imageID": "", "ready": false, "restartCount": 0,
-                       "state": {"terminated": {"exitCode": 3}}}]);
+    let one = |name: &str, state: Value| {
+        json!({"name": name, "image": "b", "imageID": "", "ready": false,
+        "restartCount": 0, "containerID": "docker://1", "state": state})
+    };
+    let told =
+        json!([one("was", json!({"terminated": {"exitCode": 3}})), one("gone", json!({"running": {}}))]);
     copy.status.get_or_insert_default().ephemeral_container_statuses = serde_json::from_value(told).unwrap();
     let mut own = running();
     own["ephemeralContainerStatuses"] = json!([{"name": "runs", "image": "b", "imageID": "", "ready": false,
-                                                "restartCount": 0, "state": {"running": {}}}]);
+                                                "restartCount": 0, "state": {"running": {}}},
+        {"name": "made", "image": "b", "imageID": "", "ready": false, "restartCount": 0, "containerID": "docker://m",
+         "state": {"waiting": {}}}]);
     let own = status(own);
     let missing: Vec<&str> = added::missing(&own, &copy).map(|c| c.name.as_str()).collect();
-    assert_eq!(missing, ["new", "bad"], "none runs twice");
+    assert_eq!(missing, ["new", "bad", "made"], "none runs twice, and one that never ran is made again");
     let mut failures = Failures::default();
     let id = || ("u1".to_owned(), "bad".to_owned());
     failures.note(id(), Some("no such image".into()));
@@ -345,6 +351,8 @@ fn ephemeral_containers_that_do_not_run_are_told() {
     );
     assert_eq!(state("was")["terminated"]["exitCode"], 3);
     assert_eq!(state("runs"), json!({"running": {}}));
+    assert_eq!(state("made")["waiting"], json!({"reason": "ContainerCreating"}));
+    assert_eq!(state("gone")["terminated"]["reason"], "ContainerStatusUnknown", "somebody has removed it");
     failures.note(id(), None);
     failures.retain(|_| false);
     assert_eq!((failures.round, failures.all.len()), (2, 0));
