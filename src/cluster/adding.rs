@@ -9,13 +9,14 @@ use crossbeam_channel::Sender;
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::Shared;
 use super::pods::added::{self, Failures, Id};
+use super::{Happened, Shared};
 use crate::api_client::pods::{PodsOfNode, is_mirror};
 use crate::base::clock::{Clock, Mono, System};
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order, thread};
-use crate::pod::Source;
+use crate::pod::{PodKey, Source};
+use crate::recorder::{List, ObjectEvent, Subject, words};
 use crate::status::snapshot::{PodView, Snapshot};
 use crate::worker::adding::{self, Adder, Job};
 
@@ -28,6 +29,7 @@ pub(super) struct Adding {
     /// Wakes the thread that looks.
     pub(super) wake: Sender<()>,
     pub(super) state: Arc<Mutex<State>>,
+    pub(super) happened: Happened,
 }
 
 #[derive(Debug, Default)]
@@ -109,27 +111,31 @@ impl Adding {
         }
         state.asked.insert(id.clone(), Asked::UnderWay(view.pod.key.namespace.clone()));
         drop(state);
-        let (this, of) = (self.clone(), id.clone());
+        let (this, of, key) = (self.clone(), id.clone(), view.pod.key.clone());
         let job = job(view, container, snapshot);
         let begun = thread::spawn("pk-added", limits::SERVER_STACK, move || {
             let is_wanted =
                 || this.shared.snapshot.get().pods.iter().any(|view| view.pod.uid == of.0 && runs(view));
             let made = job.and_then(|job| this.adder.add(&job, &is_wanted));
-            this.ended(of, made, times);
+            this.ended(key, of, made, times);
         });
         if let Err(error) = begun {
-            self.ended(id, Err(format!("no thread can be started: {error}")), times);
+            self.ended(view.pod.key.clone(), id, Err(format!("no thread can be started: {error}")), times);
         }
         None
     }
 
-    fn ended(&self, id: Id, made: Result<(), String>, times: u32) {
+    fn ended(&self, key: PodKey, id: Id, made: Result<(), String>, times: u32) {
         let longer = limits::POD_SAME_MIN.saturating_mul(2_u32.saturating_pow(times));
         let until = self.clock.now().mono.after(longer.min(limits::POD_REFUSED));
         let asked = match &made {
             Ok(()) => Asked::Made,
             Err(_) => Asked::Failed(times.saturating_add(1), until),
         };
+        if let Err(why) = &made {
+            let subject = Subject { list: List::Ephemeral, name: id.1.clone() };
+            (self.happened)(ObjectEvent::new(key, id.0.clone(), Some(subject), words::error(why)));
+        }
         let mut state = self.state();
         state.asked.insert(id.clone(), asked);
         state.failures.note(id, made.err());

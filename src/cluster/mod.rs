@@ -129,6 +129,7 @@ impl Cluster {
             shared: Arc::clone(&shared),
             wake: to_pods.clone(),
             state: Arc::default(),
+            happened: Arc::clone(&happened),
         };
         let mut status = pod_status::PodStatuses {
             node: settings.name.clone(),

@@ -76,6 +76,15 @@ pub fn are_left_out(own: &PodStatus, copy: &Pod) -> bool {
     of(copy).any(|container| !status(Some(own), &container.name).is_some_and(has_evidence))
 }
 
+/// The reason for which it waits. Failures of its image begin with theirs.
+fn reason(why: &str) -> Reason {
+    let of_image = [Reason::ErrImagePull, Reason::ErrImageNeverPull];
+    of_image
+        .into_iter()
+        .find(|reason| why.starts_with(reason.as_str()))
+        .unwrap_or(Reason::CreateContainerError)
+}
+
 /// Shows the containers that do not run on this node in the status of the server's pod: as waiting, with the reason, or as
 /// ended, for none runs twice.
 pub fn show(told: &mut PodStatus, copy: &Pod, uid: &str, failures: &Failures) {
@@ -89,8 +98,8 @@ pub fn show(told: &mut PodStatus, copy: &Pod, uid: &str, failures: &Failures) {
             }
             None => {
                 let why = failures.all.get(&(uid.to_owned(), container.name.clone()));
-                let reason = why.map_or(Reason::ContainerCreating, |_| Reason::CreateContainerError);
-                let reason = Some(reason.as_str().to_owned());
+                let reason =
+                    Some(why.map_or(Reason::ContainerCreating, |why| reason(why)).as_str().to_owned());
                 let waiting = ContainerStateWaiting { reason, message: why.cloned() };
                 ContainerStatus {
                     name: container.name.clone(),

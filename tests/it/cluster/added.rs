@@ -73,7 +73,10 @@ fn a_container_that_is_added_to_a_pod_of_the_server_runs_once() {
     node.wait_until("the reason is told", || {
         let waiting = status(plane, &name, "never")["state"]["waiting"].clone();
         let why = waiting["message"].as_str().unwrap_or_default();
-        waiting["reason"] == "CreateContainerError" && why.contains("no-such-image")
+        waiting["reason"] == "ErrImageNeverPull" && why.contains("no-such-image")
+    });
+    node.wait_until("there is an event", || {
+        super::events(plane, &name).iter().any(|(reason, _)| reason == "Failed")
     });
     // The next daemon makes none of them again, also not one that somebody has removed.
     let removed = container("removed", "busybox:static", script);
