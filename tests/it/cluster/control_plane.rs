@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use podkeeper::testing::api_client::{Client, Method, Request};
 use serde_json::{Value, json};
@@ -254,8 +254,37 @@ impl ControlPlane {
         Ended(words)
     }
 
-    /// Starts a program that was ended.
+    /// Starts a program that was ended, and waits until it answers; one that ends at once is started again.
     pub fn begin(&self, program: &str, ended: &Ended) {
+        let answers = || match program {
+            "etcd" => TcpStream::connect(("127.0.0.1", self.port() + 1)).is_ok(),
+            _ => self.is_ready(),
+        };
+        let begun = Instant::now();
+        loop {
+            self.spawn(program, ended);
+            let pid = fs::read_to_string(self.file(&format!("{program}.pid"))).unwrap();
+            let line = PathBuf::from("/proc").join(pid.trim()).join("cmdline");
+            while fs::read_to_string(&line).is_ok_and(|words| !words.is_empty()) {
+                if answers() {
+                    return;
+                }
+                assert!(begun.elapsed() < PATIENCE, "{program} does not answer: {}", self.log(program));
+                thread::sleep(Duration::from_millis(100));
+            }
+            assert!(begun.elapsed() < PATIENCE, "{program} ends each time: {}", self.log(program));
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// The last lines of a program's log.
+    fn log(&self, program: &str) -> String {
+        let log = fs::read_to_string(self.file(&format!("{program}.log"))).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+
+    fn spawn(&self, program: &str, ended: &Ended) {
         let own = self.file("bin").join(program);
         let path = if own.exists() { own } else { program.into() };
         let begin = "cd \"$0\"; n=$1; shift; setsid \"$@\" >>$n.log 2>&1 </dev/null & echo $! >\"$0/$n.pid\"";

@@ -155,7 +155,6 @@ fn a_node_that_was_away_for_longer_than_the_server_remembers_misses_nothing() {
     // Its memory of changes begins at its start.
     let ended = plane.end("kube-apiserver");
     plane.begin("kube-apiserver", &ended);
-    node.wait_until("the API server is ready", || plane.is_ready());
     let asked = plane.audit(&node.name).len();
     way.set_open(true);
     in_phase(&plane, &node, &comes, "Running");
@@ -180,12 +179,11 @@ fn copy(plane: &ControlPlane, from: &str, to: &str) {
 }
 
 /// Kills the server, and starts it with its older data.
-fn go_back(plane: &ControlPlane, node: &Node) {
+fn go_back(plane: &ControlPlane) {
     let (server, etcd) = (plane.end("kube-apiserver"), plane.end("etcd"));
     copy(plane, "older", "etcd");
     plane.begin("etcd", &etcd);
     plane.begin("kube-apiserver", &server);
-    node.wait_until("the API server is ready", || plane.is_ready());
 }
 
 /// Lets the server's data go back to an older state, and checks that the node gets there as well. `restarts`: its daemon
@@ -222,7 +220,7 @@ fn check_older_state(plane: &ControlPlane, restarts: bool) {
     let before = [id(&node, &stays), id(&node, &dies)];
     // A backup is seldom as young as a lease.
     node.wait_until("its lease is renewed", || lease().is_some_and(|now| Some(now) != renewed));
-    go_back(plane, &node);
+    go_back(plane);
     assert_eq!((uid(&comes), uid(&other)), (Value::Null, then), "the state is the older one");
     if restarts {
         node.restart();
