@@ -73,7 +73,7 @@ pub struct Records {
     /// `--pinned-images`.
     pinned: Vec<String>,
     /// Names in events of containers that are not matched to ids by a list of images yet, and the time of the last event.
-    named: Table<String, (u64, Duration)>,
+    named: Table<String, (u64, Moment)>,
     /// Ids of images whose only containers belong to other owners, at the last look.
     others: Set<String>,
     changed: bool,
@@ -129,7 +129,7 @@ impl Records {
         let name = normal(image);
         if self.named.len() < limits::IMAGE_RECORDS || self.named.contains_key(&name) {
             self.last = self.last.saturating_add(1);
-            self.named.insert(name, (self.last, now.up));
+            self.named.insert(name, (self.last, now));
         }
     }
 
@@ -143,17 +143,20 @@ impl Records {
         changed |= self.images.len() != before;
         for image in images {
             let names = image.tags.iter().chain(&image.digests).map(|name| normal(name));
-            let heard = names.chain([image.id.clone()]).filter_map(|name| self.named.get(&name)).max();
+            let heard = names.chain([image.id.clone()]).filter_map(|name| self.named.get(&name));
+            let heard = heard.max_by_key(|(number, _)| *number).copied();
             if !self.images.contains_key(&image.id) && self.images.len() < limits::IMAGE_RECORDS {
                 changed = true;
-                // It is as old as the events of its containers: looks may be far apart, until the disk is full.
-                let seen_up = heard.map_or(now.up, |(_, up)| *up);
+                // It is as old as the events of its containers: looks may be far apart, until the disk is full. One that was
+                // made later has got the name of another image.
+                let old = heard.filter(|(_, at)| image.created <= at.wall.as_second());
+                let seen_up = old.map_or(now.up, |(_, at)| at.up);
                 self.images.insert(image.id.clone(), Record { seen_up, ..fresh(number, now) });
             }
             let Some(record) = self.images.get_mut(&image.id) else { continue };
             if let Some((used, _)) = heard.filter(|(used, _)| *used > record.used && !record.in_use) {
                 changed = true;
-                record.used = *used;
+                record.used = used;
                 (record.unused_up, record.unused_wall) = (now.up, now.wall.as_second());
             }
         }

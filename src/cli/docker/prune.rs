@@ -1,11 +1,13 @@
 //! `prune`: removes dead containers that nothing needs and then every unused image, as the collector does when the node
 //! is short of disk. It reports what it removes, what stays and why, and which of Docker's other data it leaves alone.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::garbage::{Known, is_needed, wants_now};
 use crate::base::human::many;
 use crate::base::limits;
+use crate::base::table::Table;
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::pods::Daemon;
@@ -15,7 +17,7 @@ use crate::garbage::dead;
 use crate::garbage::images::Judged;
 use crate::runtime::docker::Docker;
 use crate::runtime::progress::bytes;
-use crate::runtime::{Call, DockerError, Reply};
+use crate::runtime::{Call, DockerError, RefusalKind, Reply};
 
 /// Removes what nothing needs; with `--dry-run` only reports it.
 pub fn run(options: &Options) -> Outcome {
@@ -89,7 +91,10 @@ impl Prune {
         let containers = containers(&self.known.docker)?;
         let judged = self.known.judge(all, &containers);
         let (mut freed, mut count) = (0u64, 0);
-        for it in judged.iter().filter(|it| it.kept.is_none()) {
+        let mut left: VecDeque<&Judged> = judged.iter().filter(|it| it.kept.is_none()).collect();
+        // How many were removed when Docker refused to remove it for the images that were made from it.
+        let mut parents: Table<&str, usize> = Table::new();
+        while let Some(it) = left.pop_front() {
             let what = format!("image {}", name(&it.image));
             match self.remove(it) {
                 Ok(true) => {
@@ -99,6 +104,14 @@ impl Prune {
                 }
                 Ok(false) => {}
                 Err(error @ DockerError::Unreachable(_)) => return Err(error),
+                Err(error) if error.refusal() == Some(&RefusalKind::HasChildren) => {
+                    // Those may go in this run, and may be images without a name, which Docker does not list.
+                    if parents.insert(&it.image.id, count).is_none_or(|before| before < count) {
+                        left.push_back(it);
+                    } else {
+                        print(&format!("{what}: kept: images that stay were made from it\n"));
+                    }
+                }
                 Err(error) => self.failed(&what, &error),
             }
         }

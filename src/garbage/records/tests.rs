@@ -138,7 +138,10 @@ fn an_image_is_as_old_as_the_events_of_its_containers() {
     let mut records = seen();
     records.note_name("sha256:3-name:1", at(8));
     records.note_name("sha256:3-name:1", at(9));
-    records.note_images(&[image("sha256:3"), image("sha256:4")], at(500));
+    records.note_name("sha256:5-name:1", at(9));
+    // Another image got the name after that.
+    let later = ImageSummary { created: at(9).wall.as_second() + 1, ..image("sha256:5") };
+    records.note_images(&[image("sha256:3"), image("sha256:4"), later], at(500));
     let seen_up = |id: &str| records.get(id).unwrap().seen_up.as_secs();
-    assert_eq!((seen_up("sha256:3"), seen_up("sha256:4")), (9, 500));
+    assert_eq!((seen_up("sha256:3"), seen_up("sha256:4"), seen_up("sha256:5")), (9, 500, 500));
 }
