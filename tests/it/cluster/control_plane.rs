@@ -93,6 +93,10 @@ impl ControlPlane {
         for _ in 0..3 {
             plane.run(&["start".into(), plane.directory.clone(), free_ports().to_string().into()]);
             if plane.object("/api/v1/namespaces/default/serviceaccounts/default").is_some() {
+                for program in ["etcd", "kube-apiserver"] {
+                    let words = plane.words(program).expect("it runs");
+                    fs::write(plane.file(&format!("{program}.words")), words).unwrap();
+                }
                 return plane;
             }
         }
@@ -240,15 +244,23 @@ impl ControlPlane {
 pub struct Ended(Vec<String>);
 
 impl ControlPlane {
-    /// Kills `etcd` or `kube-apiserver`, and waits for its end.
-    pub fn end(&self, program: &str) -> Ended {
-        let pid = fs::read_to_string(self.file(&format!("{program}.pid"))).unwrap();
-        let line = PathBuf::from("/proc").join(pid.trim()).join("cmdline");
-        let words = fs::read_to_string(&line).unwrap();
-        let words = words.split_terminator('\0').skip(1).map(str::to_owned).collect();
-        assert!(Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
+    fn pid(&self, program: &str) -> String {
+        fs::read_to_string(self.file(&format!("{program}.pid"))).unwrap().trim().to_owned()
+    }
+
+    /// The command line of a program; `None` once it has ended.
+    fn words(&self, program: &str) -> Option<String> {
+        let line = PathBuf::from("/proc").join(self.pid(program)).join("cmdline");
         // A process that nobody has waited for yet has no command line any more.
-        while fs::read_to_string(&line).is_ok_and(|words| !words.is_empty()) {
+        fs::read_to_string(line).ok().filter(|words| words.contains(program))
+    }
+
+    /// Kills `etcd` or `kube-apiserver`, and waits for its end. An API server may end by itself when etcd's history goes.
+    pub fn end(&self, program: &str) -> Ended {
+        let words = fs::read_to_string(self.file(&format!("{program}.words"))).unwrap();
+        let words = words.split_terminator('\0').skip(1).map(str::to_owned).collect();
+        while self.words(program).is_some() {
+            _ = Command::new("kill").args(["-9", &self.pid(program)]).status().unwrap();
             thread::sleep(Duration::from_millis(20));
         }
         Ended(words)
@@ -263,9 +275,9 @@ impl ControlPlane {
         let begun = Instant::now();
         loop {
             self.spawn(program, ended);
-            let pid = fs::read_to_string(self.file(&format!("{program}.pid"))).unwrap();
-            let line = PathBuf::from("/proc").join(pid.trim()).join("cmdline");
-            while fs::read_to_string(&line).is_ok_and(|words| !words.is_empty()) {
+            // Until the shell has become the program.
+            thread::sleep(Duration::from_millis(100));
+            while self.words(program).is_some() {
                 if answers() {
                     return;
                 }
