@@ -48,6 +48,13 @@ enum Asked {
 }
 
 impl State {
+    /// Forgets those of other pods. One that is being made counts until its thread ends: a registry that hangs may keep that
+    /// for longer than its pod is there.
+    fn forget(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.asked.retain(|(uid, _), asked| matches!(asked, Asked::UnderWay(_)) || is_there(uid));
+        self.failures.retain(is_there);
+    }
+
     /// How many are being made for this pod, for this namespace, and in all: slow images of one keep no other waiting.
     fn busy(&self, uid: &str, namespace: &str) -> (usize, usize, usize) {
         let busy = self.asked.iter().filter_map(|((of, _), asked)| match asked {
@@ -70,10 +77,7 @@ impl Adding {
     /// Begins to make what is due. Returns when to look again, if nothing changes before.
     pub(super) fn look(&self, snapshot: &Snapshot, server: &PodsOfNode, now: Mono) -> Option<Mono> {
         let uids: Set<&str> = order::set(snapshot.pods.iter().map(|view| view.pod.uid.as_str()));
-        let mut state = self.state();
-        state.asked.retain(|(uid, _), _| uids.contains(uid.as_str()));
-        state.failures.retain(|uid| uids.contains(uid));
-        drop(state);
+        self.state().forget(|uid| uids.contains(uid));
         let mut again: Option<Mono> = None;
         for view in snapshot.pods.iter().filter(|view| runs(view)) {
             let copy = server.pods.get(&view.pod.key).filter(|copy| is_same(copy, view));
@@ -195,6 +199,8 @@ mod tests {
         put("u2", "a", Asked::UnderWay("x".into()));
         put("u3", "a", Asked::UnderWay("y".into()));
         put("u3", "b", Asked::Failed(1, Mono::default()));
+        state.forget(|uid| uid == "u3");
+        assert_eq!(state.asked.len(), 5, "what is being made of a pod that is gone counts");
         assert_eq!(
             (state.busy("u1", "x"), state.busy("u3", "y"), state.busy("u4", "z")),
             ((2, 3, 4), (1, 1, 4), (0, 0, 4))
