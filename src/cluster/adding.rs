@@ -1,5 +1,6 @@
 //! Makes the ephemeral containers of the server's pods, each on a thread of its own, because its image may have to be
-//! pulled. One that could not be made is tried again while its pod runs, after longer and longer.
+//! pulled. One that could not be made is tried again while its pod runs, after longer and longer. One that an earlier daemon
+//! made, and that the policy of this one forbids, is killed.
 //!
 //! Never here: a container that [`added`] does not name.
 
@@ -16,8 +17,10 @@ use crate::base::clock::{Clock, Mono, System};
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order, thread};
 use crate::pod::{PodKey, Source};
+use crate::policy::PolicyView;
 use crate::recorder::{List, ObjectEvent, Subject, words};
 use crate::status::snapshot::{PodView, Snapshot};
+use crate::worker;
 use crate::worker::adding::{self, Adder, Job};
 
 /// See the module.
@@ -36,6 +39,9 @@ pub(super) struct Adding {
 pub(super) struct State {
     asked: Table<Id, Asked>,
     failures: Failures,
+    /// Those that run as `policies` allow.
+    allowed: Set<Id>,
+    policies: Table<String, PolicyView>,
 }
 
 #[derive(Debug)]
@@ -43,6 +49,8 @@ enum Asked {
     /// For a pod of this namespace.
     UnderWay(String),
     Made,
+    /// Because the policy of today forbids it.
+    Killed,
     /// How often, and when it is tried again.
     Failed(u32, Mono),
 }
@@ -50,7 +58,12 @@ enum Asked {
 impl State {
     /// Forgets those of other pods. One that is being made counts until its thread ends: a registry that hangs may keep that
     /// for longer than its pod is there.
-    fn forget(&mut self, is_there: impl Fn(&str) -> bool) {
+    fn forget(&mut self, is_there: impl Fn(&str) -> bool, policies: &Table<String, PolicyView>) {
+        if self.policies != *policies {
+            self.policies.clone_from(policies);
+            self.allowed.clear();
+        }
+        self.allowed.retain(|(uid, _)| is_there(uid));
         self.asked.retain(|(uid, _), asked| matches!(asked, Asked::UnderWay(_)) || is_there(uid));
         self.failures.retain(is_there);
     }
@@ -59,7 +72,7 @@ impl State {
     fn busy(&self, uid: &str, namespace: &str) -> (usize, usize, usize) {
         let busy = self.asked.iter().filter_map(|((of, _), asked)| match asked {
             Asked::UnderWay(its) => Some((of == uid, its == namespace)),
-            Asked::Made | Asked::Failed(..) => None,
+            Asked::Made | Asked::Killed | Asked::Failed(..) => None,
         });
         busy.fold((0, 0, 0), |(a, b, c), (pod, space)| (a + usize::from(pod), b + usize::from(space), c + 1))
     }
@@ -74,38 +87,67 @@ impl Adding {
         self.state().failures.clone()
     }
 
-    /// Begins to make what is due. Returns when to look again, if nothing changes before.
+    /// Begins to make what is due, and to kill what may not run any more. Returns when to look again, if nothing changes
+    /// before.
     pub(super) fn look(&self, snapshot: &Snapshot, server: &PodsOfNode, now: Mono) -> Option<Mono> {
         let uids: Set<&str> = order::set(snapshot.pods.iter().map(|view| view.pod.uid.as_str()));
-        self.state().forget(|uid| uids.contains(uid));
+        self.state().forget(|uid| uids.contains(uid), &snapshot.policies);
         let mut again: Option<Mono> = None;
         for view in snapshot.pods.iter().filter(|view| runs(view)) {
-            let copy = server.pods.get(&view.pod.key).filter(|copy| is_same(copy, view));
-            for container in copy.iter().flat_map(|copy| added::missing(&view.status, copy)) {
-                let until = self.begin(view, container, snapshot, now);
+            let Some(copy) = server.pods.get(&view.pod.key).filter(|copy| is_same(copy, view)) else {
+                continue;
+            };
+            for container in added::missing(&view.status, copy) {
+                let until = self.begin(view, &container.name, now, || Work::make(view, container, snapshot));
+                again = again.into_iter().chain(until).min();
+            }
+            for (container, docker_id) in added::running(&view.status, copy) {
+                let Some(why) = self.forbidden(view, container, snapshot) else { continue };
+                let kill =
+                    || Work::Kill { docker_id: docker_id.to_owned(), name: container.name.clone(), why };
+                let until = self.begin(view, &container.name, now, kill);
                 again = again.into_iter().chain(until).min();
             }
         }
         again
     }
 
-    /// Begins to make a container, or returns when it is due.
-    fn begin(
+    /// Why a container that runs may not do so by the policy of today. It is judged once by each policy.
+    fn forbidden(
         &self,
         view: &PodView,
         container: &EphemeralContainer,
         snapshot: &Snapshot,
-        now: Mono,
-    ) -> Option<Mono> {
+    ) -> Option<String> {
         let id = (view.pod.uid.clone(), container.name.clone());
+        if self.state().allowed.contains(&id) {
+            return None;
+        }
+        let why = worker::added::forbidden(&pod(view), Source::Api, container, &snapshot.policies);
+        if why.is_none() {
+            self.state().allowed.insert(id);
+        }
+        why
+    }
+
+    /// Begins this work on a container, or returns when it is due.
+    fn begin(&self, view: &PodView, name: &str, now: Mono, work: impl FnOnce() -> Work) -> Option<Mono> {
+        let id = (view.pod.uid.clone(), name.to_owned());
         let mut state = self.state();
-        let times = match state.asked.get(&id) {
-            Some(Asked::UnderWay(_) | Asked::Made) => return None,
-            Some(Asked::Failed(_, until)) if now < *until => return Some(*until),
-            Some(Asked::Failed(times, _)) => *times,
-            None => 0,
-        };
         let (of_pod, of_namespace, all) = state.busy(&id.0, &view.pod.key.namespace);
+        let asked = state.asked.get(&id);
+        if let Some(Asked::Failed(_, until)) = asked
+            && now < *until
+        {
+            return Some(*until);
+        }
+        let times = if let Some(Asked::Failed(times, _)) = asked { *times } else { 0 };
+        let work = match (asked, work()) {
+            (Some(Asked::UnderWay(_) | Asked::Killed), _) | (Some(Asked::Made), Work::Make(_)) => {
+                return None;
+            }
+            (_, work) => work,
+        };
         if of_pod >= limits::ADDED_AT_ONCE_OF_POD
             || of_namespace >= limits::ADDED_AT_ONCE_OF_NAMESPACE
             || all >= limits::ADDED_AT_ONCE
@@ -116,12 +158,9 @@ impl Adding {
         state.asked.insert(id.clone(), Asked::UnderWay(view.pod.key.namespace.clone()));
         drop(state);
         let (this, of, key) = (self.clone(), id.clone(), view.pod.key.clone());
-        let job = job(view, container, snapshot);
         let begun = thread::spawn("pk-added", limits::SERVER_STACK, move || {
-            let is_wanted =
-                || this.shared.snapshot.get().pods.iter().any(|view| view.pod.uid == of.0 && runs(view));
-            let made = job.and_then(|job| this.adder.add(&job, &is_wanted));
-            this.ended(key, of, made, times);
+            let done = this.carry_out(&key, &of, work);
+            this.ended(key, of, done, times);
         });
         if let Err(error) = begun {
             self.ended(view.pod.key.clone(), id, Err(format!("no thread can be started: {error}")), times);
@@ -129,20 +168,41 @@ impl Adding {
         None
     }
 
-    fn ended(&self, key: PodKey, id: Id, made: Result<(), String>, times: u32) {
+    fn carry_out(&self, key: &PodKey, id: &Id, work: Work) -> Result<Asked, String> {
+        match work {
+            Work::Make(job) => {
+                let is_wanted =
+                    || self.shared.snapshot.get().pods.iter().any(|view| view.pod.uid == id.0 && runs(view));
+                self.adder.add(&(*job)?, &is_wanted)?;
+                Ok(Asked::Made)
+            }
+            Work::Kill { docker_id, name, why } => {
+                let why =
+                    format!("Stopping container {name}: pods of source api may not have it any more: {why}");
+                log::warn!("pod {key}: {why}");
+                self.adder.kill(docker_id)?;
+                let subject = Subject { list: List::Ephemeral, name };
+                let words = words::killing(&subject.name, Some(&why));
+                (self.happened)(ObjectEvent::new(key.clone(), id.0.clone(), Some(subject), words));
+                Ok(Asked::Killed)
+            }
+        }
+    }
+
+    fn ended(&self, key: PodKey, id: Id, done: Result<Asked, String>, times: u32) {
         let longer = limits::POD_SAME_MIN.saturating_mul(2_u32.saturating_pow(times));
         let until = self.clock.now().mono.after(longer.min(limits::POD_REFUSED));
-        let asked = match &made {
-            Ok(()) => Asked::Made,
-            Err(_) => Asked::Failed(times.saturating_add(1), until),
+        let (asked, failure) = match done {
+            Ok(asked) => (asked, None),
+            Err(why) => {
+                let subject = Subject { list: List::Ephemeral, name: id.1.clone() };
+                (self.happened)(ObjectEvent::new(key, id.0.clone(), Some(subject), words::error(&why)));
+                (Asked::Failed(times.saturating_add(1), until), Some(why))
+            }
         };
-        if let Err(why) = &made {
-            let subject = Subject { list: List::Ephemeral, name: id.1.clone() };
-            (self.happened)(ObjectEvent::new(key, id.0.clone(), Some(subject), words::error(why)));
-        }
         let mut state = self.state();
         state.asked.insert(id.clone(), asked);
-        state.failures.note(id, made.err());
+        state.failures.note(id, failure);
         drop(state);
         // A full channel wakes as well.
         _ = self.wake.try_send(());
@@ -160,6 +220,35 @@ fn is_same(copy: &Pod, view: &PodView) -> bool {
         && !is_mirror(copy)
 }
 
+/// What has to be done with a container.
+enum Work {
+    /// Or why that is not possible.
+    Make(Box<Result<Job, String>>),
+    Kill {
+        docker_id: String,
+        name: String,
+        why: String,
+    },
+}
+
+impl Work {
+    fn make(view: &PodView, container: &EphemeralContainer, snapshot: &Snapshot) -> Work {
+        Work::Make(Box::new(job(view, container, snapshot)))
+    }
+}
+
+/// The pod as it runs here.
+fn pod(view: &PodView) -> Pod {
+    let (pod, key) = (&view.pod, &view.pod.key);
+    let metadata = ObjectMeta {
+        name: Some(key.name.clone()),
+        namespace: Some(key.namespace.clone()),
+        uid: Some(pod.uid.clone()),
+        ..pod.metadata.clone()
+    };
+    Pod { metadata, spec: Some(PodSpec::clone(&pod.spec)), status: None }
+}
+
 fn job(view: &PodView, container: &EphemeralContainer, snapshot: &Snapshot) -> Result<Job, String> {
     let value = serde_json::to_value(container).map_err(|why| why.to_string())?;
     adding::check(&value).map_err(|(field, why)| format!("{field}: {why}"))?;
@@ -168,15 +257,8 @@ fn job(view: &PodView, container: &EphemeralContainer, snapshot: &Snapshot) -> R
         let id = adding::running(&view.status, name).map(str::to_owned);
         id.ok_or_else(|| format!("container {name} does not run: nothing is added to it"))
     });
-    let (pod, key) = (&view.pod, &view.pod.key);
-    let metadata = ObjectMeta {
-        name: Some(key.name.clone()),
-        namespace: Some(key.namespace.clone()),
-        uid: Some(pod.uid.clone()),
-        ..pod.metadata.clone()
-    };
     Ok(Job {
-        pod: Arc::new(Pod { metadata, spec: Some(PodSpec::clone(&pod.spec)), status: None }),
+        pod: Arc::new(pod(view)),
         policies: Arc::new(snapshot.policies.clone()),
         container: container.clone(),
         target: target.transpose()?,
@@ -199,11 +281,15 @@ mod tests {
         put("u2", "a", Asked::UnderWay("x".into()));
         put("u3", "a", Asked::UnderWay("y".into()));
         put("u3", "b", Asked::Failed(1, Mono::default()));
-        state.forget(|uid| uid == "u3");
+        state.allowed.insert(("u3".into(), "a".into()));
+        state.forget(|uid| uid == "u3", &Table::new());
+        assert_eq!(state.allowed.len(), 1);
         assert_eq!(state.asked.len(), 5, "what is being made of a pod that is gone counts");
         assert_eq!(
             (state.busy("u1", "x"), state.busy("u3", "y"), state.busy("u4", "z")),
             ((2, 3, 4), (1, 1, 4), (0, 0, 4))
         );
+        state.forget(|_| true, &Table::from([("api".to_owned(), PolicyView::default())]));
+        assert_eq!(state.allowed.len(), 0, "all are judged by the new policy");
     }
 }

@@ -279,9 +279,29 @@ fn refused(source: Source, refusals: Vec<Refusal>) -> Result<(), NotAdded> {
     if refusals.is_empty() {
         return Ok(());
     }
-    let all: Vec<String> = refusals.iter().map(|r| format!("{}: {}", r.reason, r.message)).collect();
-    let why = format!("nothing is added, for pods of source {source} may not have it: {}", all.join("; "));
+    let all = listed(&refusals);
+    let why = format!("nothing is added, for pods of source {source} may not have it: {all}");
     Err(NotAdded::Forbidden(why))
+}
+
+fn listed(refusals: &[Refusal]) -> String {
+    let all: Vec<String> = refusals.iter().map(|r| format!("{}: {}", r.reason, r.message)).collect();
+    all.join("; ")
+}
+
+/// Why a pod of a source may not have this container any more, which an earlier daemon with another policy added. A policy
+/// that is not known, or not understood, forbids nothing that runs.
+#[must_use]
+pub fn forbidden(
+    pod: &Pod,
+    source: Source,
+    container: &EphemeralContainer,
+    policies: &Table<String, PolicyView>,
+) -> Option<String> {
+    let labels = BTreeMap::from([(labels::SOURCE.to_owned(), source.as_str().to_owned())]);
+    let whole = with_it(pod, &labels, container);
+    let refusals = refusals(&whole, &whole.spec, policies, source).ok()?;
+    (!refusals.is_empty()).then(|| listed(&refusals))
 }
 
 /// The user that the container runs as, by the pod, its own context and its image, which is brought first. If the image

@@ -19,7 +19,7 @@ use crate::pod::Source;
 use crate::pod::problem::Severity;
 use crate::policy::PolicyView;
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, DockerError, DockerState, Reply, names};
+use crate::runtime::{Call, DockerError, DockerState, RefusalKind, Reply, names};
 
 /// Adds containers to pods. Clones share everything.
 #[derive(Debug, Clone)]
@@ -72,6 +72,25 @@ impl Adder {
 }
 
 impl Adder {
+    /// Kills an added container. One that has ended meanwhile is as good.
+    ///
+    /// # Errors
+    /// Docker's, as a text for the user.
+    pub fn kill(&self, id: String) -> Result<(), String> {
+        match self.docker.call(&Call::Kill { id, signal: "SIGKILL".to_owned() }) {
+            Ok(_) => Ok(()),
+            Err(error)
+                if matches!(
+                    error.refusal(),
+                    Some(RefusalKind::NotRunning | RefusalKind::NoSuchContainer)
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// Removes a container that was created for this one and never started: a daemon was killed, or Docker did not answer.
     /// It may have been created under other rules.
     fn remove_unstarted(&self, job: &Job) -> Result<(), String> {

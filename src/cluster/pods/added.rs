@@ -13,6 +13,7 @@ use super::finish::{self, has_evidence};
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::pod::waiting::Reason;
+use crate::runtime::names;
 
 /// An ephemeral container: the UID of its pod, and its name.
 pub type Id = (String, String);
@@ -68,6 +69,18 @@ pub fn missing<'a>(own: &'a PodStatus, copy: &'a Pod) -> impl Iterator<Item = &'
     of(copy).filter(|container| {
         let has_run_before = status(copy.status.as_ref(), &container.name).is_some_and(has_run);
         !has_run_before && !status(Some(own), &container.name).is_some_and(has_evidence)
+    })
+}
+
+/// Those of the server's pod that run by this node's status of it, with Docker's ids.
+pub fn running<'a>(
+    own: &'a PodStatus,
+    copy: &'a Pod,
+) -> impl Iterator<Item = (&'a EphemeralContainer, &'a str)> {
+    of(copy).filter_map(|container| {
+        let status = status(Some(own), &container.name)?;
+        status.state.as_ref()?.running.as_ref()?;
+        Some((container, names::docker_id(status.container_id.as_deref()?)?))
     })
 }
 

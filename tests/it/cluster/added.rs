@@ -103,3 +103,42 @@ fn a_container_that_is_added_to_a_pod_of_the_server_runs_once() {
     plane.says(&["delete", "pod", &name, "--wait=false"]);
     node.wait_until("it is gone", || get(plane, &name).is_none() && node.containers().is_empty());
 }
+
+/// One that an earlier daemon had made ran on with root's rights on a node that had become strict.
+#[test]
+fn an_added_container_that_a_later_policy_forbids_is_killed() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let name = format!("strict-{}", node.name);
+    let context = json!({"runAsUser": 65534, "runAsNonRoot": true, "allowPrivilegeEscalation": false,
+                         "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}});
+    let mut strict = pod(&name, &node, &json!({"automountServiceAccountToken": false}));
+    strict["spec"]["containers"][0]["securityContext"] = context.clone();
+    plane.apply(&strict);
+    in_phase(plane, &node, &name, "Running");
+    let script = "trap 'exit 0' TERM; while :; do /bin/busybox sleep 0.1; done";
+    let mut allowed = container("user", "busybox:static", script);
+    allowed["securityContext"] = context;
+    for one in [&container("root", "busybox:static", script), &allowed] {
+        add(plane, &name, one);
+    }
+    let state = |added: &str| status(plane, &name, added)["state"].clone();
+    node.wait_until("both run", || ["root", "user"].iter().all(|one| !state(one)["running"].is_null()));
+    let kept = (id(&node, &name, "app"), id(&node, &name, "user"));
+    node.kill9();
+    node.options.borrow_mut().flags.push("--source-policy=api=pod-security=restricted".to_owned());
+    node.launch();
+    node.wait_until("its end is told", || state("root")["terminated"]["exitCode"] == 137);
+    node.wait_until("an event says why", || {
+        let told = plane.says(
+            &["get", "events", "-o", "json", "--field-selector"]
+                .into_iter()
+                .chain([format!("involvedObject.name={name}").as_str()])
+                .collect::<Vec<_>>(),
+        );
+        told.contains("Stopping container root: pods of source api may not have it any more: PodSecurity")
+    });
+    in_phase(plane, &node, &name, "Running");
+    assert_eq!((id(&node, &name, "app"), id(&node, &name, "user")), kept);
+    assert!(!state("user")["running"].is_null());
+}
