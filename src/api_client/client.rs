@@ -32,8 +32,16 @@ use crate::runtime::http1::{Head, Parser};
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
-    /// Its calls do not wait for others: lease and node status.
-    is_heartbeat: bool,
+    role: Role,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Any,
+    /// Lease and node status: its calls do not wait for others.
+    Heartbeat,
+    /// The source of pods: its calls can be cut without those of others.
+    Source,
 }
 
 struct Shared {
@@ -57,6 +65,8 @@ struct Pool {
     calls: usize,
     /// Sockets of all connections, and the generation of each.
     live: Vec<(Weak<TcpStream>, u64)>,
+    /// Those of watches, and of the calls of the source.
+    of_source: Vec<Weak<TcpStream>>,
     bucket: Bucket,
     /// Generation of the credentials that were used last.
     generation: u64,
@@ -116,6 +126,7 @@ impl Client {
             idle: Vec::new(),
             calls: 0,
             live: Vec::new(),
+            of_source: Vec::new(),
             bucket: Bucket::full(budget, Instant::now()),
             generation: 0,
         };
@@ -129,13 +140,19 @@ impl Client {
             ended: Condvar::new(),
             closed: AtomicBool::new(false),
         };
-        Client { shared: Arc::new(shared), is_heartbeat: false }
+        Client { shared: Arc::new(shared), role: Role::Any }
     }
 
     /// A client whose calls wait neither for others nor for the rate limit.
     #[must_use]
     pub fn heartbeat(&self) -> Client {
-        Client { shared: Arc::clone(&self.shared), is_heartbeat: true }
+        Client { shared: Arc::clone(&self.shared), role: Role::Heartbeat }
+    }
+
+    /// A client whose calls and watches [`Client::cut_source`] ends.
+    #[must_use]
+    pub fn source(&self) -> Client {
+        Client { shared: Arc::clone(&self.shared), role: Role::Source }
     }
 
     /// `https://host:port` of the server; `None` while the kubeconfig cannot be read.
@@ -178,6 +195,7 @@ impl Client {
         let mut tried_again = false;
         loop {
             let (mut line, access) = self.line(until)?;
+            self.is_read_by_source(&mut line);
             let begun = line.send(&request, &access).and_then(|()| {
                 let (mut parser, mut body) = (Parser::new(u64::MAX), Vec::new());
                 let head = line.head(&mut parser, &mut body)?;
@@ -210,6 +228,16 @@ impl Client {
         pool.cut(|_| true);
     }
 
+    /// Cuts the connections of the source: those of other calls that are under way stay.
+    pub fn cut_source(&self) {
+        let mut pool = lock(&self.shared.pool);
+        pool.idle.clear();
+        for socket in pool.of_source.drain(..).filter_map(|socket| socket.upgrade()) {
+            // A connection that is gone needs no shutdown.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
     /// Ends all calls and watches, and refuses new ones.
     pub fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
@@ -231,7 +259,7 @@ impl Client {
     /// Waits for a place among the calls.
     fn place(&self, until: Instant) -> Result<Place<'_>, ApiError> {
         self.check_open()?;
-        if self.is_heartbeat {
+        if self.role == Role::Heartbeat {
             return Ok(Place(None));
         }
         let mut pool = lock(&self.shared.pool);
@@ -260,6 +288,9 @@ impl Client {
         let (mut tried_again, mut refused) = (false, false);
         loop {
             let (mut line, access) = self.line(until)?;
+            if self.role == Role::Source {
+                self.is_read_by_source(&mut line);
+            }
             let (mut parser, mut body) = (Parser::new(limits::API_ANSWER), Vec::new());
             let done = line.send(request, &access).and_then(|()| {
                 while !parser.is_done() {
@@ -334,9 +365,18 @@ impl Client {
         Ok((line, access))
     }
 
+    fn is_read_by_source(&self, line: &mut Line) {
+        let connection = line.connection();
+        let mut pool = lock(&self.shared.pool);
+        pool.of_source.retain(|socket| socket.strong_count() > 0);
+        pool.of_source.push(connection);
+    }
+
     fn keep(&self, mut line: Line) {
         line.used = Instant::now();
+        let connection = line.connection();
         let mut pool = lock(&self.shared.pool);
+        pool.of_source.retain(|socket| !socket.ptr_eq(&connection));
         if pool.idle.len() < self.shared.calls && line.generation == pool.generation {
             pool.idle.push(line);
         }

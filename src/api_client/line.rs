@@ -5,7 +5,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use rustls::pki_types::ServerName;
@@ -94,6 +94,11 @@ impl Line {
     /// Sets the deadline of reads and writes.
     pub fn set_until(&mut self, until: Instant) {
         self.socket().until = until;
+    }
+
+    /// Its connection, for another thread that may have to shut it down.
+    pub fn connection(&mut self) -> Weak<TcpStream> {
+        Arc::downgrade(&self.socket().stream)
     }
 
     /// Whether it can carry another request: nothing was received since the last answer, not even the connection's

@@ -195,6 +195,50 @@ fn a_watch_ends_when_its_client_is_closed() {
     assert_eq!(rig.client.call(&Request::get("/a"), PATIENCE), Err(ApiError::Closed));
 }
 
+/// A SIGHUP cut the heartbeat that was under way, and the log said that the server had closed the connection.
+#[test]
+fn what_the_source_reads_is_cut_and_other_calls_get_their_answers() {
+    let (open, gate) = mpsc::channel::<()>();
+    let (gate, watched) = (std::sync::Mutex::new(gate), watched());
+    let rig = rig(
+        "api-cut-source",
+        "",
+        Box::new(move |asked, out| {
+            if asked.line != "GET /slow" {
+                return watched(asked, out);
+            }
+            let _ = gate.lock().unwrap().recv_timeout(PATIENCE);
+            json(out, 200, "{}")
+        }),
+    );
+    let source = rig.client.source();
+    // A call of the source whose connection others use then.
+    source.call(&Request::get("/a"), PATIENCE).unwrap();
+    let heartbeat = rig.client.heartbeat();
+    let beats = thread::spawn(move || heartbeat.call(&Request::get("/slow"), PATIENCE));
+    let until = |lines: usize| {
+        while rig.server.lines().len() < lines {
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until(2);
+    let lists = {
+        let source = source.clone();
+        thread::spawn(move || source.call(&Request::get("/slow"), PATIENCE))
+    };
+    until(3);
+    let mut watch = source.watch("/pods?watch=1", PATIENCE).unwrap();
+    assert!(matches!(watch.next(PATIENCE), Ok(Next::Event(_))));
+    assert_eq!(rig.server.connections.load(Ordering::SeqCst), 3);
+    rig.client.cut_source();
+    assert!(watch.next(PATIENCE).is_err());
+    assert!(matches!(lists.join().unwrap(), Err(ApiError::Unreachable(_))));
+    for _ in 0..2 {
+        open.send(()).unwrap();
+    }
+    assert!(beats.join().unwrap().is_ok(), "the heartbeat was cut");
+}
+
 #[test]
 fn a_new_certificate_cuts_watches_and_is_used_at_once() {
     let user = "client-certificate: c.pem, client-key: k.pem";

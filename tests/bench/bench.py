@@ -189,7 +189,8 @@ def memory(o, R):
         say(f"memory with {pods} pods")
         for i in range(len(os.listdir(node.m)), pods): node.drop(f"p{i}")
         until(lambda: node.running() >= pods, 600, f"{pods} pods run")
-        time.sleep(5); used = node.usage()
+        # As an idle node has it: the daemon settles ten seconds after the last work.
+        time.sleep(20); used = node.usage()
         R |= {f"pss_{pods}_mib": used["pss"], f"rss_{pods}_mib": used["rss"], f"threads_{pods}": used["threads"]}
         if pods == 20: idle(o, R, node)
     R["threads_beside_pods"] = R[f"threads_{o.many}"] - o.many

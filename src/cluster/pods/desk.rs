@@ -305,26 +305,39 @@ impl Desk {
                 known.refuse(ask, Some(wait), now);
                 None
             }
-            (answer, ask) => {
-                let what = match &ask {
-                    Ask::Status(_) => "its status",
-                    Ask::Finish { .. } => "the end of its deletion",
-                    Ask::MakeMirror(_) => "its mirror pod",
-                    Ask::DropMirror(_) => "the removal of its mirror pod",
-                };
-                let is_mirror = matches!(ask, Ask::MakeMirror(_));
-                let again = known.refuse(ask, None, now);
-                let why = answer.why();
-                let line = || format!("pod {key}: the API server does not take {what}: {why}");
-                match (again, is_mirror) {
-                    (true, _) => None,
-                    (false, true) => Some(News::NoMirror(key.clone(), why.to_owned())),
-                    (false, false) => Some(News::Line(log::Level::Warn, line())),
-                }
-            }
+            (answer, ask) => rejected(key, known, ask, &answer, server, now),
         };
         let back = || News::Line(log::Level::Info, "the API server hears how pods are again".to_owned());
         line.or_else(|| well.then(back))
+    }
+}
+
+/// Notes a request that the server does not take. A deletion that somebody waits for is tried as often as the kubelet does.
+fn rejected(
+    key: &PodKey,
+    known: &mut Known,
+    ask: Ask,
+    answer: &Answer,
+    server: &PodsOfNode,
+    now: Mono,
+) -> Option<News> {
+    let what = match &ask {
+        Ask::Status(_) => "its status",
+        Ask::Finish { .. } => "the end of its deletion",
+        Ask::MakeMirror(_) => "its mirror pod",
+        Ask::DropMirror(_) => "the removal of its mirror pod",
+    };
+    let is_mirror = matches!(ask, Ask::MakeMirror(_));
+    let is_deleted = server.pods.get(key).is_some_and(|pod| pod.metadata.deletion_timestamp.is_some());
+    let again = known.refuse(ask, is_deleted.then_some(limits::POD_SAME_MIN), now);
+    let why = answer.why();
+    match (again, is_mirror) {
+        (true, _) => None,
+        (false, true) => Some(News::NoMirror(key.clone(), why.to_owned())),
+        (false, false) => {
+            let line = format!("pod {key}: the API server does not take {what}: {why}");
+            Some(News::Line(log::Level::Warn, line))
+        }
     }
 }
 

@@ -42,6 +42,7 @@ use self::mind::{Deed, Mind, Seen};
 use self::put_off::PutOff;
 use self::victims::Victim;
 use crate::base::clock::{Clock as _, Mono, System};
+use crate::base::program::pages;
 use crate::base::table::Table;
 use crate::base::{limits, order, thread, wait};
 use crate::cgroup::{self, Parents};
@@ -255,6 +256,7 @@ impl Rounds {
         }
         // The count is used for this look only.
         let measured = self.measured.take();
+        let is_quiet = deeds.is_empty() && self.collecting.is_none() && self.asking.is_none();
         for deed in deeds {
             self.carry_out(deed, &seen, measured.as_ref(), now)?;
         }
@@ -262,6 +264,10 @@ impl Rounds {
         // A pod that comes does not wake this thread up: it is too late to look often once there is one.
         let is_behind = self.parts.pods.get().standings.values().any(|it| it.evict_first);
         let rest = self.mind.rest(&seen.found, is_behind, now).into_iter().chain(count).min();
+        if is_quiet && !self.counting.is_busy() {
+            // An idle node runs nothing else of this for minutes.
+            pages::give_back();
+        }
         Ok(rest.and_then(|rest| Instant::now().checked_add(rest)))
     }
 

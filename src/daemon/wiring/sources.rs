@@ -102,7 +102,7 @@ impl Parts<'_> {
         // The server's answers are not signed; TLS identifies the server.
         let acceptor = Acceptor { verifier: None, ..self.acceptor(Source::Api) };
         let parts = api::Parts {
-            client: client.clone(),
+            client: client.source(),
             acceptor,
             store,
             pods: pods.clone(),

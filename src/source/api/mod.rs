@@ -151,8 +151,8 @@ impl ApiSource {
     /// Requests a new list (SIGHUP). Never blocks.
     pub fn rescan(&self) {
         self.is_cut.store(true, Ordering::Release);
-        // Before the request to wake up: the new list must not be cut.
-        self.client.cut();
+        // Before the request to wake up: the new list must not be cut. A heartbeat that is under way is not.
+        self.client.cut_source();
         // A full channel holds the same request.
         let _full = self.wake.try_send(());
     }
