@@ -70,6 +70,9 @@ enum Forgotten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scanned {
     No,
+    /// Some files of which something is remembered were written a moment before, and nothing is told yet: the time of the
+    /// first scan.
+    Awaits(Mono),
     /// Some files were written a moment before, and are not read yet: the time of the first scan.
     Partly(Mono),
     Wholly,
@@ -292,14 +295,11 @@ impl Scanner {
                  meant: podkeeper forget --source file)",
             );
         }
-        let first = self.scanned == Scanned::No;
-        self.scanned = match self.scanned {
-            _ if settle.is_none() => Scanned::Wholly,
-            Scanned::No => Scanned::Partly(now.mono),
-            // A file that changes all the time is never read.
-            Scanned::Partly(since) if now.mono.since(since) >= limits::SCAN_PARTIAL => Scanned::Wholly,
-            stays => stays,
-        };
+        let first = matches!(self.scanned, Scanned::No | Scanned::Awaits(_));
+        self.scanned = self.progress(settle.is_none(), now.mono);
+        if matches!(self.scanned, Scanned::Awaits(_)) {
+            return ScanOutcome { settle, ..ScanOutcome::default() };
+        }
         self.was_mounted = false;
         if vanished
             && !some_left
@@ -319,6 +319,26 @@ impl Scanner {
             self.sent.clone_from(&update);
         }
         ScanOutcome { update, settle, ..ScanOutcome::default() }
+    }
+
+    /// How far the first reading is. What is remembered of a file that was written a moment before may be what nobody wants
+    /// any more, and not what runs: pods must not be replaced by it for the moment until the file is read.
+    fn progress(&self, is_settled: bool, now: Mono) -> Scanned {
+        let round = self.round;
+        let is_awaited = |e: &Entry| e.round == round && e.due().is_some() && !e.in_force().is_empty();
+        match self.scanned {
+            _ if is_settled => Scanned::Wholly,
+            Scanned::No if self.entries.values().any(is_awaited) => Scanned::Awaits(now),
+            Scanned::No => Scanned::Partly(now),
+            // A file that changes all the time is never read.
+            Scanned::Awaits(since)
+                if now.since(since) >= limits::SCAN_QUIET || !self.entries.values().any(is_awaited) =>
+            {
+                Scanned::Partly(since)
+            }
+            Scanned::Partly(since) if now.since(since) >= limits::SCAN_PARTIAL => Scanned::Wholly,
+            stays => stays,
+        }
     }
 
     /// Notes since when the existing paths are the same.

@@ -31,8 +31,8 @@ fn a_file_that_is_broken_at_start_keeps_its_last_good_version() {
     let file = |text: &str, written: i64| Some(Node::File(text.into(), written));
     check(file("bad", 0), "a b; broken /m/a.yaml; /m/a.yaml: bad line; /m/b.yaml: hm", "");
     check(file("", 0), "a b; broken /m/a.yaml; /m/a.yaml: is empty; /m/b.yaml: hm", "");
-    // The file is just being written: the last good version runs until it is complete.
-    check(file("pod ax", 1011), "a b; /m/b.yaml: hm", "ax b; /m/b.yaml: hm");
+    // The file is just being written: what runs goes on until it is complete.
+    check(file("pod ax", 1011), "", "ax b; /m/b.yaml: hm");
     check(
         Some(Node::Unreadable(io::ErrorKind::TimedOut)),
         "a b; broken /m/a.yaml; /m/a.yaml: cannot be read: timed out; what was made from it is kept; \
@@ -46,6 +46,33 @@ fn a_file_that_is_broken_at_start_keeps_its_last_good_version() {
         "",
     );
     check(None, "b; /m/b.yaml: hm", "");
+}
+
+/// An edit that a policy had refused was taken back, and podkeeper started at once with another policy: the edit, which was
+/// in no file any more, replaced what ran for a moment.
+#[test]
+fn what_is_remembered_of_a_file_that_was_just_written_replaces_nothing_before_the_file_is_read() {
+    let (bench, memory) = remembered();
+    bench.disk.file("/m/a.yaml", "pod ax", 11_000);
+    let mut next = memory.restart(&bench);
+    let hints = Hints { look: true, ..Hints::default() };
+    let outcome = next.scan(&hints);
+    assert_eq!((outcome.before, outcome.update), (None, None));
+    assert_eq!(outcome.settle, Some(Mono(Duration::from_millis(next.millis) + limits::SCAN_SETTLE)));
+    next.millis += 200;
+    assert_eq!(words(&next.scan(&hints).update.unwrap()), "ax b; /m/b.yaml: hm");
+    // A file that changes all the time holds nothing up for longer.
+    bench.disk.put("/m/a.yaml", Node::Restless("pod ay".into()));
+    let mut next = memory.restart(&bench);
+    for _ in 0..10 {
+        assert_eq!(next.scan(&hints).update, None);
+        next.millis += 200;
+    }
+    assert_eq!(words(&next.scan(&hints).update.unwrap()), "a b; /m/b.yaml: hm");
+    // What is new is no reason to wait for.
+    bench.disk.file("/m/a.yaml", "pod a", 0);
+    bench.disk.put("/m/c.yaml", Node::Restless("pod c".into()));
+    assert_eq!(memory.restart(&bench).look(), "a b; broken /m/c.yaml; /m/b.yaml: hm");
 }
 
 #[test]
