@@ -56,6 +56,12 @@ pub fn run(parsed: &Parsed, paths: &[PathBuf]) -> Exit {
         print(&format!("{}\n", show::json::emit(&report.json())))
     } else {
         report.problems.iter().for_each(|problem| say(&line(problem)));
+        if report.rejected > 0 {
+            let pods = many(report.rejected, "pod");
+            say(&format!(
+                "{pods} would be rejected by the node: a version that runs is stopped then; other errors stop nothing"
+            ));
+        }
         print(&report.summary())
     };
     match printed {
@@ -110,6 +116,8 @@ struct Report {
     wanted: Vec<Wanted>,
     places: Places,
     problems: Vec<Problem>,
+    /// How many pods the node would reject.
+    rejected: usize,
     /// Files that were read, by source. A file that is given twice, or given beside its directory, counts once.
     read: Set<(Source, PathBuf)>,
 }
@@ -143,6 +151,7 @@ impl Report {
             wanted: Vec::new(),
             places: Places::default(),
             problems: Vec::new(),
+            rejected: 0,
             read: Set::new(),
         })
     }
@@ -244,7 +253,11 @@ impl Report {
                 let (pod, field) = (Some(name.clone()), Some(field));
                 self.problems.push(Problem { severity, path, at, pod, field, message });
             }
-            let refusals = self.config.policy.of(self.source).refusals(&pod.metadata, &pod.spec);
+            let policy = self.config.policy.of(self.source);
+            let mut refusals = policy.refusals(&pod.metadata, &pod.spec);
+            if !self.standard_alone {
+                refusals.extend(policy.permits(&pod).err());
+            }
             if refusals.is_empty() {
                 self.sets.get_or_default(self.source).pods.push(pod);
             }
@@ -278,7 +291,9 @@ impl Report {
     fn judge(&mut self) {
         self.look_up();
         self.problems.extend(self.missing_pods());
-        for mut problem in judge::problems(&self.config, &self.sets) {
+        let (problems, rejected) = judge::problems(&self.config, &self.sets);
+        self.rejected = if self.standard_alone { 0 } else { rejected };
+        for mut problem in problems {
             if let Some(name) = &mut problem.pod {
                 // The loop names a held pod as the node does.
                 if let Some(key) = self.names.iter().find(|key| key.to_string() == *name) {

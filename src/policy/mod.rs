@@ -9,6 +9,7 @@ mod allow;
 mod baseline;
 mod image;
 mod level;
+mod permissions;
 mod restricted;
 mod source_policy;
 pub mod standards;
@@ -20,7 +21,6 @@ mod view;
 mod tests;
 
 pub use allow::{AllowedPath, PathAccess, Refusal};
-pub use baseline::named_host;
 pub use image::AllowedImage;
 pub use level::{LevelVersion, parse_sources};
 pub use source_policy::{Exceptions, Policies, SourcePolicy};

@@ -100,7 +100,9 @@ impl Acceptor {
         let policy = self.policy.of(self.source);
         let mut fields = Vec::new();
         for pod in std::mem::take(&mut decoded.pods) {
-            match policy.check(&pod.metadata, &pod.spec) {
+            // A pod that an API server has bound to this node fails by the node's admission, after all that runs.
+            let permitted = || if self.source == Source::Api { Ok(()) } else { policy.permits(&pod) };
+            match policy.check(&pod.metadata, &pod.spec).and_then(|()| permitted()) {
                 Ok(()) => decoded.pods.push(pod),
                 Err(Refusal { reason, message, field }) => {
                     fields.push((pod.origin.document, field));

@@ -19,8 +19,8 @@ use crate::source::{FromSource, PodSet, SourceUpdate};
 use crate::status::REJECTED;
 
 /// Problems of names that are taken, of pods that the node refuses, and of pods that are held for good. Pods have the
-/// names that the loop knows.
-pub(super) fn problems(config: &Config, sets: &Table<Source, PodSet>) -> Vec<Problem> {
+/// names that the loop knows. And how many pods the node refuses.
+pub(super) fn problems(config: &Config, sets: &Table<Source, PodSet>) -> (Vec<Problem>, usize) {
     let now = Now { mono: Mono::default(), wall: Timestamp::UNIX_EPOCH };
     let mut turn = Turn::new(Arc::new(only(config, sets)));
     let listed = RuntimeEvent::Listed { containers: Vec::new(), version: None };
@@ -34,7 +34,9 @@ pub(super) fn problems(config: &Config, sets: &Table<Source, PodSet>) -> Vec<Pro
     for problem in &mut problems {
         problem.message = bare(&problem.message).to_owned();
     }
+    let mut rejected = 0_usize;
     for (pod, Rejection { reason, message, field }) in turn.rejections() {
+        rejected = rejected.saturating_add(1);
         // The rejection itself says that another pod has the UID: the warning about it is redundant.
         let uid = format!("metadata.uid {} is ", pod.uid);
         let path = &pod.origin.path;
@@ -48,7 +50,7 @@ pub(super) fn problems(config: &Config, sets: &Table<Source, PodSet>) -> Vec<Pro
             message: format!("{reason}: {message}"),
         });
     }
-    problems
+    (problems, rejected)
 }
 
 /// Containers whose image name is invalid, as field and message. The API takes such a pod.

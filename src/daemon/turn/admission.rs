@@ -15,7 +15,6 @@ use crate::mapping::security;
 use crate::node::pressure::Pressures;
 use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{ContainerKind, DesiredPod};
-use crate::policy;
 
 /// The check that a pod fails. Shown by the kubelet's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,7 +186,6 @@ fn beside_room(
     host_ports(pod, others.iter().copied())?;
     taints(pod, chosen)?;
     abilities(pod, config, chosen)?;
-    fits::devices(pod, config)?;
     permissions(pod, config)
 }
 
@@ -323,40 +321,9 @@ fn clash(a: &ContainerPort, b: &ContainerPort) -> bool {
         && (ip_a == ip_b || ip_a == "0.0.0.0" || ip_b == "0.0.0.0")
 }
 
-/// Per-source permissions (the old kubelet's canRunPod).
+/// Permissions of the pod's source. Sources refuse such pods themselves, but for that of the API server, where a pod that
+/// was bound to this node has to fail.
 fn permissions(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
-    let policy = config.policy.of(pod.source);
-    if pod.host_network() && !policy.host_network {
-        let message = format!(
-            "pod with UID {:?} specified host networking, but is disallowed (--host-network-sources)",
-            pod.uid
-        );
-        return refuse(Reason::Forbidden, "spec.hostNetwork", message);
-    }
-    let named = if policy.host_network { None } else { policy::named_host(&pod.spec) };
-    if let Some((field, host)) = named {
-        let message = format!(
-            "pod with UID {:?} specified host {host:?} of a probe or hook, which is asked from the host's network, but is \
-             disallowed (--host-network-sources)",
-            pod.uid
-        );
-        return refuse(Reason::Forbidden, &field, message);
-    }
-    if policy.allow_privileged {
-        return Ok(());
-    }
-    let mut all = pod.placed();
-    let privileged =
-        all.find(|(_, _, c)| c.security_context.as_ref().and_then(|s| s.privileged).unwrap_or(false));
-    match privileged {
-        None => Ok(()),
-        Some((field, kind, _)) => {
-            let what = if kind == ContainerKind::Regular { "container" } else { "init container" };
-            let message = format!(
-                "pod with UID {:?} specified privileged {what}, but is disallowed (--allow-privileged)",
-                pod.uid
-            );
-            refuse(Reason::Forbidden, &format!("{field}.securityContext.privileged"), message)
-        }
-    }
+    let permitted = config.policy.of(pod.source).permits(pod);
+    permitted.or_else(|it| refuse(Reason::Forbidden, &it.field, it.message))
 }

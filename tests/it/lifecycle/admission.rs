@@ -106,22 +106,42 @@ fn a_refused_pod_that_is_edited_to_fit_runs() {
     node.wait_phase("web", "Running");
 }
 
+/// An edit to a privileged container, or to the host's network, stopped what ran, and an edit that another policy refuses
+/// did not.
 #[test]
-fn a_running_pod_that_is_edited_to_what_is_forbidden_is_stopped_and_refused() {
-    // Otherwise two writes instead of one would get around the flag.
-    for fixed in [None, Some("fixed-uid-4")] {
-        let node = Node::start();
+fn a_running_pod_that_is_edited_to_what_is_forbidden_keeps_running_and_the_edit_is_told() {
+    // Two writes instead of one must not get around the flag.
+    let edits = [(None, privileged()), (Some("fixed-uid-4"), privileged()), (None, host_network())];
+    for (fixed, edit) in edits {
+        let node = Node::with(Options::flags(&["--host-network-sources="]));
         let with_uid = |pod: Pod| match fixed {
             Some(uid) => pod.set("/metadata/uid", uid),
             None => pod,
         };
         node.write("web.yaml", with_uid(Pod::new("web")).text());
         node.wait_phase("web", "Running");
-        let sneaky = privileged()
+        let before = node.of("web");
+        let sneaky = edit
             .set("/spec/containers/0/image", node.inspect_image(crate::harness::pods::IMAGE)["Id"].clone());
         node.write("web.yaml", with_uid(sneaky).text());
-        node.wait_until("it is refused", || node.reason("web") == "Forbidden");
-        node.wait_gone("web");
+        let is_told = || {
+            let sources = node.says(&["get", "sources"]);
+            sources.contains("Degraded") && sources.contains("but is disallowed")
+        };
+        node.wait_until("the edit is refused", is_told);
+        assert!(node.says(&["describe", "pod", "web"]).contains("but is disallowed"));
+        assert_eq!(node.of("web"), before);
+        // The version before it is remembered: a restart brings it back, also without its containers.
+        node.kill9();
+        before.iter().for_each(|container| node.kill_container(&container.id, "SIGKILL"));
+        node.launch();
+        node.wait_until("the version before it runs again", || {
+            node.running("web", "app").iter().any(|now| before.iter().all(|old| old.id != now.id))
+        });
+        for now in node.of("web").iter().filter(|now| now.runs()) {
+            let host = node.inspect(&now.id)["HostConfig"].clone();
+            assert_eq!((&host["Privileged"], host["NetworkMode"] == "host"), (&json!(false), false));
+        }
     }
 }
 

@@ -6,10 +6,9 @@ use super::{Reason, Rejection, refuse};
 use k8s_openapi::api::core::v1::Container;
 
 use crate::base::{limits, order};
-use crate::daemon::config::Config;
 use crate::eviction::preemption::{MANIFEST_MEMORY, PODS};
 use crate::node::Node;
-use crate::node::devices::{self, DOMAIN};
+use crate::node::devices::DOMAIN;
 use crate::pod::DesiredPod;
 use crate::pod::requests::{self, HUGE_PAGES};
 
@@ -137,27 +136,4 @@ pub fn infeasible(pod: &DesiredPod, node: &Node) -> Option<String> {
             )
         })
     })
-}
-
-/// Checks the pod's devices against the policy of its source.
-pub(super) fn devices(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
-    let field = format!("metadata.annotations[{}]", devices::DEVICE);
-    let named = match devices::named(pod) {
-        Ok(named) => named,
-        Err(why) => {
-            return refuse(Reason::Forbidden, &field, format!("annotation {}: {why}", devices::DEVICE));
-        }
-    };
-    let policy = config.policy.of(pod.source);
-    let wrong = named
-        .iter()
-        .find_map(|(_, device)| Some((&device.path_on_host, policy.refuses_device(&device.path_on_host)?)));
-    match wrong {
-        None => Ok(()),
-        Some((path, why)) => {
-            let message =
-                format!("pod with UID {:?} specified device {path}, but is disallowed ({why})", pod.uid);
-            refuse(Reason::Forbidden, &field, message)
-        }
-    }
 }

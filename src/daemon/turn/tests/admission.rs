@@ -42,11 +42,11 @@ fn reasons() {
     check(&format!("{{{app}, hostNetwork: true}}"), "fine");
     check(
         "{containers: [{name: app, securityContext: {privileged: true}}]}",
-        "Forbidden: pod with UID \"a-1\" specified privileged container, but is disallowed (--allow-privileged)",
+        "Forbidden: pod with UID \"a-1\" specified privileged container, but is disallowed (--allow-privileged, --source-policy)",
     );
     check(
         "{initContainers: [{name: i, securityContext: {privileged: true}}], containers: [{name: app}]}",
-        "Forbidden: pod with UID \"a-1\" specified privileged init container, but is disallowed (--allow-privileged)",
+        "Forbidden: pod with UID \"a-1\" specified privileged init container, but is disallowed (--allow-privileged, --source-policy)",
     );
     // Two reasons apply: the check that comes first counts.
     check(
@@ -71,8 +71,7 @@ fn the_os_label_of_the_pod_itself() {
 fn host_network_is_for_the_sources_that_may() {
     let mut pod = (*pod_of("a", "{hostNetwork: true, containers: [{name: app}]}")).clone();
     pod.source = Source::Http;
-    let message =
-        "pod with UID \"a-1\" specified host networking, but is disallowed (--host-network-sources)";
+    let message = "pod with UID \"a-1\" specified host networking, but is disallowed (--host-network-sources, --source-policy)";
     assert_eq!(verdict(&pod, &[]), format!("Forbidden: {message}"));
 }
 
@@ -90,7 +89,7 @@ fn whom_probes_and_hooks_ask_is_for_the_sources_that_may_use_the_hosts_network()
         "lifecycle: {preStop: {httpGet: {port: 80, host: 127.0.0.1}}}",
     ] {
         let message = "pod with UID \"a-1\" specified host \"127.0.0.1\" of a probe or hook, which is asked from the \
-                       host's network, but is disallowed (--host-network-sources)";
+                       host's network, but is disallowed (--host-network-sources, --source-policy)";
         assert_eq!(of(Source::Http, probes), format!("Forbidden: {message}"));
         assert_eq!(of(Source::File, probes), "fine");
         assert_eq!(of(Source::Http, &probes.replace(", host: 127.0.0.1", "")), "fine");
