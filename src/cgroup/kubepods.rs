@@ -40,6 +40,9 @@ pub(super) struct Kubepods {
     expected: AtomicBool,
 }
 
+/// The kernel shows no limit of version 1 as the largest number of whole pages, in bytes.
+const UNLIMITED: i64 = i64::MAX / 2;
+
 impl Kubepods {
     pub(super) fn new(tree: Tree, manager: Manager, naming: Naming) -> Kubepods {
         Kubepods { tree, manager, naming, expected: AtomicBool::new(false) }
@@ -106,7 +109,11 @@ impl Kubepods {
         match &self.manager {
             Manager::Files => {
                 let mut files = vec![weight_file(tree.version, shares)];
-                files.extend(settings.memory.map(|memory| memory_file(tree.version, memory)));
+                // Also when an earlier daemon had reserved memory, and nothing is reserved any more.
+                let has_limit = || tree.memory(&top).is_some_and(|now| now < UNLIMITED);
+                if settings.memory.is_some() || has_limit() {
+                    files.push(memory_file(tree.version, settings.memory));
+                }
                 tree.write(&top, &files)
             }
             Manager::Slices(slices) => {

@@ -183,7 +183,7 @@ impl Resources {
             return Err(io::Error::new(ErrorKind::NotFound, format!("{cgroup:?} cgroup does not exist")));
         }
         let mut files = vec![weight_file(version, shares)];
-        files.extend(memory.map(|memory| memory_file(version, memory)));
+        files.extend(memory.map(|memory| memory_file(version, Some(memory))));
         self.tree.write(path, &files)
     }
 }

@@ -268,7 +268,7 @@ impl Tree {
     /// A cgroup's memory limit, bytes; [`i64::MAX`] without a limit, `None` if the cgroup does not exist.
     #[must_use]
     pub fn memory(&self, cgroup: &Path) -> Option<i64> {
-        let (controller, file, _) = memory_file(self.version, 0);
+        let (controller, file, _) = memory_file(self.version, None);
         let at = match self.version {
             Version::V1 => self.root.join(controller),
             Version::V2 => self.root.clone(),

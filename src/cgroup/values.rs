@@ -167,14 +167,14 @@ pub fn weight_file(version: Version, shares: i64) -> Entry {
     }
 }
 
-/// The file of the memory limit of all pods together, bytes.
+/// The file of the memory limit of all pods together, bytes; `None`: without a limit.
 #[must_use]
-pub fn memory_file(version: Version, memory: i64) -> Entry {
-    let file = match version {
-        Version::V1 => "memory.limit_in_bytes",
-        Version::V2 => "memory.max",
+pub fn memory_file(version: Version, memory: Option<i64>) -> Entry {
+    let (file, unlimited) = match version {
+        Version::V1 => ("memory.limit_in_bytes", "-1"),
+        Version::V2 => ("memory.max", "max"),
     };
-    ("memory", file.to_owned(), memory.to_string())
+    ("memory", file.to_owned(), memory.map_or_else(|| unlimited.to_owned(), |memory| memory.to_string()))
 }
 
 /// Shares of version 1 as a weight of version 2 (upstream `pkg/kubelet/cm`).

@@ -106,6 +106,19 @@ fn that_the_limits_of_all_pods_hold_is_told_once_and_tried_again() {
     assert_eq!(other.limited(), None, "nobody asked for it");
 }
 
+/// A reservation that was taken away stayed in force until the cgroup was gone, and the event said "Updated".
+#[test]
+#[ignore = "needs root: cargo test --lib -- --ignored"]
+fn the_limit_of_an_earlier_reservation_is_taken_away() {
+    let dir = scratch("no-limit", &["cgroup.controllers", "cgroup.subtree_control"]);
+    for (memory, limit) in [(Some(1 << 30), "1073741824"), (None, "max")] {
+        let all = Cgroups::new(settings(memory), dir.0.clone(), "/root".to_owned());
+        all.decide("cgroupfs");
+        assert_eq!(all.limited(), Some(Ok(())));
+        assert_eq!(text(&dir, "kubepods/memory.max"), limit);
+    }
+}
+
 #[test]
 fn controllers_are_given_down() {
     let dir = scratch("delegate", &["cgroup.controllers"]);
