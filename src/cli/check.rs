@@ -47,6 +47,9 @@ pub fn run(parsed: &Parsed, paths: &[PathBuf]) -> Exit {
             return Exit::Usage;
         }
     };
+    if report.standard_alone {
+        say("only --pod-security judges these pods; --config FILE judges them as the node does");
+    }
     report.read_all(options, paths);
     report.judge();
     if options.sources.strict {

@@ -39,6 +39,8 @@ struct Slot {
     lost: bool,
     asked: bool,
     closed: bool,
+    /// The thread has ended, and everything is written that can be.
+    ended: bool,
 }
 
 /// Handle of the thread `pk-status`.
@@ -152,9 +154,12 @@ impl Writer {
 }
 
 impl Drop for Writer {
+    /// Waits until the last events are written, at most [`limits::END_PATIENCE`]: the disk may hang.
     fn drop(&mut self) {
-        self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
-        self.shared.wake.notify_one();
+        let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.closed = true;
+        self.shared.wake.notify_all();
+        drop(self.shared.wake.wait_timeout_while(slot, limits::END_PATIENCE, |slot| !slot.ended));
     }
 }
 
@@ -183,7 +188,7 @@ fn next(shared: &Shared, events_written: Option<Instant>, retry: Option<Instant>
     let mut slot = shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         if slot.closed {
-            return None;
+            return slot.events.take().map(|(_, events)| Work::Events(events));
         }
         if std::mem::take(&mut slot.lost) {
             return Some(Work::Again);
@@ -334,8 +339,11 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
                 complained = true;
             }
         }
-        std::thread::sleep(limits::STATUS_COALESCE);
+        let slot = shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(shared.wake.wait_timeout_while(slot, limits::STATUS_COALESCE, |slot| !slot.closed));
     }
+    shared.slot.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+    shared.wake.notify_all();
 }
 
 #[cfg(test)]

@@ -1,18 +1,19 @@
 //! Handlers of typed changes (upstream `HandlePodAdditions`, `HandlePodUpdates`, `HandlePodRemoves`) and of
 //! workers' reports.
 
+mod readmit;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::{self, Chosen, Reason, Rejection, Room};
-use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
 use super::orphans::Sweep;
 use super::preempted::HURRIED;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
-use crate::base::{limits, order};
+use crate::base::order;
 use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
@@ -223,76 +224,30 @@ impl Turn {
 
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
-        let Rejection { reason, message, .. } = rejection;
-        let reason = reason.to_string();
+        let (message, reason) = (&rejection.message, rejection.reason.to_string());
         // A pod of a source that precedes waits for the UID.
         let is_awaited = rejection.reason == Reason::DuplicateUid;
         let grace = self.bounded_end(&pod.key, None, Duration::ZERO).filter(|_| is_awaited);
         let entry = self.entries.get_or_default(pod.key.clone());
         let running = entry.desired.take().is_some() || entry.worker.is_some();
-        let known = entry
-            .rejected()
-            .filter(|old| old.pod.uid == pod.uid && old.status.reason.as_deref() == Some(reason.as_str()));
-        let told = known.map(|old| Arc::clone(&old.status));
-        let is_known = told.is_some();
-        let status = told.unwrap_or_else(|| Arc::new(status::rejected(&pod, &reason, message, now.wall)));
-        let rejected = Rejected { pod: Arc::clone(&pod), status, rejection: rejection.clone() };
-        self.block(&pod.key, Some(Blocked::Rejected(rejected)));
+        let is_same = |old: &&Rejected| old.pod.uid == pod.uid && old.status.reason.as_ref() == Some(&reason);
+        let known = entry.rejected().filter(is_same);
+        let is_known = known.is_some();
+        let new = || Arc::new(status::rejected(&pod, &reason, message, now.wall));
+        let status = known.map_or_else(new, |old| Arc::clone(&old.status));
+        let blocked =
+            Blocked::Rejected(Rejected { pod: Arc::clone(&pod), status, rejection: rejection.clone() });
+        self.block(&pod.key, Some(blocked));
         if is_known {
             return;
         }
-        let words = words::rejected(&reason, message);
-        self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
-        if running || self.docker.found.contains_key(&pod.key) {
+        let stops = running || self.docker.found.contains_key(&pod.key);
+        let then = if stops { "; what runs of it is stopped" } else { "" };
+        let event = words::rejected(&reason, &(message.clone() + then));
+        self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);
+        if stops {
             self.wish(&pod.key, Wish::Stop(StopOrder { grace, ..REJECTED }));
         }
-    }
-
-    /// Rejected pods are admitted again whenever other pods change: on a node without a control plane no
-    /// other component would retry them (a deliberate difference from the kubelet). `changed`: pods that
-    /// other pods may wait for.
-    pub(super) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
-        // Many are judged together after a while: the thread of the main loop would have no time for anything else.
-        let many = self.entries.values().filter(|entry| entry.is_refused()).count();
-        let longer = u32::try_from(many / limits::READMITTED_TOGETHER).unwrap_or(u32::MAX).saturating_add(1);
-        let wait = limits::READMISSION.saturating_mul(longer);
-        let next = self.waiting.readmitted.map(|last| last.after(wait));
-        match next.filter(|next| now.mono < *next && many > limits::READMITTED_AT_ONCE) {
-            Some(next) => self.due.push(next, Due::Refused),
-            None => self.readmit_all(now),
-        }
-        self.release(changed, now);
-    }
-
-    pub(super) fn readmit_all(&mut self, now: &Now) {
-        self.names.due = true;
-        // A drained node starts no pod, and refused pods may stay refused.
-        if !self.docker.listed || self.draining.is_some() {
-            return;
-        }
-        self.waiting.readmitted = Some(now.mono);
-        let refused = self.entries.values().filter(|entry| entry.is_refused());
-        let refused = refused.filter_map(|entry| Some(Arc::clone(entry.blocked.as_ref()?.pod())));
-        // Pods for which others are stopped come first: those do not return into the room that they made.
-        let (preceding, others): (Vec<_>, Vec<_>) = refused.partition(|pod| self.precedes(pod));
-        if !preceding.is_empty() {
-            self.additions(preceding, now);
-        }
-        self.return_preempted(now);
-        for pod in self.in_order(others) {
-            if !self.has_no_place(&pod.key) {
-                self.addition(pod, now);
-            }
-        }
-    }
-
-    /// Whether a pod was refused because there were too many, and there are still as many. It is not judged then, for
-    /// there may be hundreds.
-    fn has_no_place(&self, key: &PodKey) -> bool {
-        let refused = self.entries.get(key).and_then(Entry::rejected);
-        let is_for_place = refused.is_some_and(|refused| refused.rejection.reason == Reason::of_pods());
-        is_for_place
-            && i64::try_from(self.active_pods()).is_ok_and(|active| active >= self.config.node.max_pods)
     }
 
     pub(super) fn admit(&self, pod: &Arc<DesiredPod>, room: Room) -> Result<(), Rejection> {

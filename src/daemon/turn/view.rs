@@ -176,7 +176,7 @@ impl Turn {
 
     fn wanted_view(&self, pod: &Arc<DesiredPod>, now: &Now) -> PodView {
         let entry = self.entries.get(&pod.key);
-        let stale = self.is_stale(pod);
+        let stale = self.is_stale(pod) || entry.is_some_and(|entry| entry.postponed().is_some());
         if let Some(status) = entry.and_then(Entry::status) {
             // A worker that hangs has not reported yet that it stops the pod.
             let stopping = entry.and_then(|entry| entry.worker.as_ref()).and_then(|worker| worker.stopping);

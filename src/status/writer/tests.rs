@@ -76,6 +76,22 @@ fn what_is_taken_away_is_written_again() {
     until("all is removed", || std::fs::remove_dir_all(&root).is_ok());
 }
 
+/// The last event of a restarted pod was "Killing": counts are written every ten seconds, and a daemon that ended meanwhile
+/// lost them.
+#[test]
+fn events_that_are_not_written_yet_are_written_at_the_end() {
+    let root = crate::base::testing::scratch("writer-end");
+    let writer = Writer::start(&root, "node", &[], KeptImages::default(), Box::new(|| Ok(()))).unwrap();
+    let events = root.join(object::NAME);
+    writer.publish_events(Change::New, kept());
+    until("they are written", || events.exists());
+    std::fs::remove_file(&events).unwrap();
+    writer.publish_events(Change::Repeated, kept());
+    drop(writer);
+    assert!(events.exists());
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
 /// A failed write (for example on a full disk) is repeated, and an outdated file does not get a new time.
 #[test]
 fn what_could_not_be_written_is_written_later_and_until_then_the_file_has_no_new_time() {

@@ -286,6 +286,8 @@ fn sizes_that_do_not_fit_wait_and_what_runs_goes_on() {
     let why = "Deferred: Node didn't have enough resource: cpu, requested: 1800, used: 500, capacity: 2000";
     assert_eq!(pending(&rig).as_deref(), Some(why));
     assert_eq!(rig.shown(), "a Running, b Pending");
+    let stale = |rig: &Rig| rig.snapshot().pods.iter().map(|view| view.stale).collect::<Vec<_>>();
+    assert_eq!(stale(&rig), [true, false], "it runs from an older version");
     // Another manifest with the same sizes is not logged.
     let lines = rig.want(&[shaped("a", "cpu: 1800m"), annotated(&b, "note", "x")]);
     assert!(!lines.iter().any(|line| line.contains("ResizeDeferred")), "{lines:?}");

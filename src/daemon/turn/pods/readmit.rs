@@ -1,0 +1,61 @@
+//! Refused pods are judged again whenever other pods change: on a node without a control plane no other component would
+//! retry them (a deliberate difference from the kubelet).
+//!
+//! Never here: hundreds of judgements for each change.
+
+use std::sync::Arc;
+
+use super::super::Turn;
+use super::super::admission::Reason;
+use super::super::due::Due;
+use super::super::entry::Entry;
+use crate::base::clock::Now;
+use crate::base::limits;
+use crate::pod::PodKey;
+
+impl Turn {
+    /// Judges refused pods again, now or soon. `changed`: pods that other pods may wait for.
+    pub(in crate::daemon::turn) fn readmit(&mut self, changed: &[PodKey], now: &Now) {
+        // Many are judged together after a while: the thread of the main loop would have no time for anything else.
+        let many = self.entries.values().filter(|entry| entry.is_refused()).count();
+        let longer = u32::try_from(many / limits::READMITTED_TOGETHER).unwrap_or(u32::MAX).saturating_add(1);
+        let wait = limits::READMISSION.saturating_mul(longer);
+        let next = self.waiting.readmitted.map(|last| last.after(wait));
+        match next.filter(|next| now.mono < *next && many > limits::READMITTED_AT_ONCE) {
+            Some(next) => self.due.push(next, Due::Refused),
+            None => self.readmit_all(now),
+        }
+        self.release(changed, now);
+    }
+
+    pub(in crate::daemon::turn) fn readmit_all(&mut self, now: &Now) {
+        self.names.due = true;
+        // A drained node starts no pod, and refused pods may stay refused.
+        if !self.docker.listed || self.draining.is_some() {
+            return;
+        }
+        self.waiting.readmitted = Some(now.mono);
+        let refused = self.entries.values().filter(|entry| entry.is_refused());
+        let refused = refused.filter_map(|entry| Some(Arc::clone(entry.blocked.as_ref()?.pod())));
+        // Pods for which others are stopped come first: those do not return into the room that they made.
+        let (preceding, others): (Vec<_>, Vec<_>) = refused.partition(|pod| self.precedes(pod));
+        if !preceding.is_empty() {
+            self.additions(preceding, now);
+        }
+        self.return_preempted(now);
+        for pod in self.in_order(others) {
+            if !self.has_no_place(&pod.key) {
+                self.addition(pod, now);
+            }
+        }
+    }
+
+    /// Whether a pod was refused because there were too many, and there are still as many. It is not judged then, for
+    /// there may be hundreds.
+    fn has_no_place(&self, key: &PodKey) -> bool {
+        let refused = self.entries.get(key).and_then(Entry::rejected);
+        let is_for_place = refused.is_some_and(|refused| refused.rejection.reason == Reason::of_pods());
+        is_for_place
+            && i64::try_from(self.active_pods()).is_ok_and(|active| active >= self.config.node.max_pods)
+    }
+}
