@@ -37,7 +37,7 @@ use crate::mapping::needs::{Create, Needs};
 use crate::network::{NetworkConfig, files};
 use crate::node::{devices, runtimes};
 use crate::plan::StartRef;
-use crate::pod::{ContainerKind, DesiredPod, init_kind};
+use crate::pod::{ContainerKind, DesiredPod, init_kind, sizes};
 use crate::policy::Policies;
 use crate::runtime::{CreateBody, DeviceRequest, Healthcheck, HostConfig, Mount, Namespaces, labels, names};
 use crate::termination::{self, LogFile};
@@ -255,6 +255,10 @@ fn sandbox_labels(pod: &DesiredPod, attempt: u32, config: &MapConfig) -> BTreeMa
     }
     let seen = pod.metadata.annotations.as_ref().and_then(|all| all.get(CONFIG_SEEN));
     put(&mut all, labels::SEEN, seen.cloned().unwrap_or_default());
+    // A pod without a shape is not resized.
+    if pod.shape.is_some() {
+        put_short(&mut all, labels::SIZES, sizes::text(&pod.spec));
+    }
     pod_labels(&mut all, pod, config);
     seal(&mut all);
     all

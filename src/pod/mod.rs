@@ -14,6 +14,7 @@ pub mod priority;
 pub mod problem;
 pub mod qos;
 pub mod requests;
+pub mod sizes;
 pub mod turn;
 pub mod waiting;
 

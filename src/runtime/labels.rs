@@ -54,6 +54,8 @@ pub const WRITTEN: &str = "podkeeper.dev/written";
 /// On every object of such a pod: hash of the manifest without the fields that can change while it runs, so
 /// that a pod that was resized is recognised.
 pub const SHAPE: &str = "podkeeper.dev/shape";
+/// Of sandboxes: the sizes of the pod's containers ([`crate::pod::sizes`]).
+pub const SIZES: &str = "podkeeper.dev/sizes";
 /// On the sandbox: units of devices that the pod was given. It is an annotation of the pod that podkeeper
 /// itself writes.
 pub const ASSIGNED_DEVICES: &str = "annotation.podkeeper.dev/assigned-devices";
@@ -120,6 +122,7 @@ pub const OURS: &[&str] = &[
     ORIGIN,
     WRITTEN,
     SHAPE,
+    SIZES,
     SANDBOX_ATTEMPT,
     KIND,
     HOST_NETWORK,

@@ -37,6 +37,8 @@ pub(super) struct Entry {
     pub(super) evictions: Option<Evictions>,
     /// An earlier daemon was stopping it for the room of another pod: for how long, and when this one learnt it.
     pub(super) stopped_for: Option<(Duration, Mono)>,
+    /// The shape of the pod whose new sizes had no room last, and the sizes that it had: it returns with them after a drain.
+    pub(super) had: Option<(String, String)>,
 }
 
 /// A thread could not be started.

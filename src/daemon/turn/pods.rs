@@ -241,8 +241,10 @@ impl Turn {
         if is_known {
             return;
         }
-        let stops = running || self.docker.found.contains_key(&pod.key);
-        let then = if stops { "; what runs of it is stopped" } else { "" };
+        let found = self.docker.found.get(&pod.key).map(Vec::as_slice).unwrap_or_default();
+        let (stops, runs) =
+            (running || !found.is_empty(), running || found.iter().any(|c| c.state.is_running()));
+        let then = if runs { "; what runs of it is stopped" } else { "" };
         let event = words::rejected(&reason, &(message.clone() + then));
         self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);
         if stops {

@@ -17,7 +17,7 @@ use crate::base::clock::Now;
 use crate::daemon::config::ApiSource;
 use crate::node::devices::ASSIGNED;
 use crate::node::runtimes::{self, RUNTIME};
-use crate::pod::{DesiredPod, Source};
+use crate::pod::{self, DesiredPod, Source};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
@@ -92,6 +92,36 @@ impl Turn {
         Arc::new(pod)
     }
 
+    /// Returns true when a pod that an earlier daemon ran, and whose new sizes have no room, runs with the sizes that it
+    /// had, and the resize waits. Of a pod that runs with sizes that fit on the node nothing is known but that it has them.
+    pub(super) fn go_back(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
+        let is_known = self.entries.get(&pod.key).is_some_and(|entry| entry.desired.is_some());
+        let has_room = self.runs_containers(&pod.key, &pod.uid);
+        let is_needed = !has_room || fits::infeasible(pod, &self.config.node).is_some();
+        if is_known || !rejection.is_for_want_of_room() || !is_needed {
+            return false;
+        }
+        let Some(text) = self.had(pod) else { return false };
+        let Some(before) = pod::sizes::with(pod, text).map(Arc::new) else { return false };
+        self.consider(Arc::clone(&before), now);
+        let runs = self.entries.get(&pod.key).and_then(|entry| entry.desired.as_ref());
+        runs.is_some_and(|runs| runs.uid == before.uid) && self.postpone(pod, rejection, now)
+    }
+
+    /// The sizes that a pod of this shape had here.
+    fn had(&self, pod: &DesiredPod) -> Option<&str> {
+        let shape = pod.shape.as_deref()?;
+        let drained = self.entries.get(&pod.key).and_then(|entry| entry.had.as_ref());
+        if let Some((_, sizes)) = drained.filter(|(of, _)| of == shape) {
+            return Some(sizes);
+        }
+        // What has ended may have had another UID: an edit has that of a pod that runs.
+        let found = self.docker.found.get(&pod.key).into_iter().flatten();
+        let of_pod = found.filter(|c| c.manifest.shape.as_deref() == Some(shape));
+        let latest = of_pod.filter_map(|c| Some((c.attempt, c.kept()?.sizes.as_deref()?))).max();
+        latest.map(|(_, sizes)| sizes)
+    }
+
     /// Returns true when the refused pod is a resize of a running one: the pod runs on with its old sizes,
     /// and the resize waits.
     pub(super) fn postpone(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
@@ -103,6 +133,8 @@ impl Turn {
         if !rejection.is_for_want_of_room() || !entry.desired.as_ref().is_some_and(resized) {
             return false;
         }
+        let shape_and_sizes = |old: &Arc<DesiredPod>| Some((old.shape.clone()?, pod::sizes::text(&old.spec)));
+        let had = entry.desired.as_ref().and_then(shape_and_sizes);
         let (why, message) = match fits::infeasible(pod, node) {
             Some(message) => (Pending::Infeasible, message),
             None => (Pending::Deferred, rejection.message.clone()),
@@ -113,6 +145,7 @@ impl Turn {
         let event = words::resize_pending(why.as_str(), &message);
         let postponed = Postponed { pod: Arc::clone(pod), why, message, since };
         self.block(&pod.key, Some(Blocked::Postponed(postponed)));
+        self.entries.get_or_default(pod.key.clone()).had = had;
         if !told {
             self.changed = true;
             self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);

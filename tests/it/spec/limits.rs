@@ -207,6 +207,38 @@ fn sizes_change_without_a_restart() {
     assert_eq!((now.id, node.pod("r").unwrap().metadata.uid), (first.id, uid));
 }
 
+/// The next daemon put sizes in force that the node does not have, and after a boot or a drain the pod stayed down.
+#[test]
+fn sizes_that_the_node_does_not_have_wait_for_ever() {
+    let node = Node::start();
+    node.write("r.yaml", sized("r", json!({"requests": {"cpu": "100m"}})).text());
+    node.wait_phase("r", "Running");
+    let first = node.wait_running("r", "app");
+    node.write("r.yaml", sized("r", json!({"requests": {"cpu": "1000"}})).text());
+    let waits = || {
+        let pending = condition(&node, "r", "PodResizePending");
+        let shown = node.says(&["get", "pods"]);
+        pending.is_some_and(|c| c.reason.as_deref() == Some("Infeasible")) && shown.contains("Running,STALE")
+    };
+    node.wait_until("it waits", waits);
+    node.kill9();
+    node.launch();
+    node.wait_until("it waits", waits);
+    assert_eq!(node.wait_running("r", "app").id, first.id);
+    node.kill9();
+    node.of("r").iter().filter(|c| c.runs()).for_each(|c| node.kill_container(&c.id, "SIGKILL"));
+    node.launch();
+    let runs_anew = |old: &str| node.running("r", "app").iter().any(|now| now.id != old) && waits();
+    node.wait_until("it runs as before", || runs_anew(&first.id));
+    let second = node.wait_running("r", "app");
+    let root = node.root().display().to_string();
+    node.says(&["drain", "--root-dir", &root]);
+    node.says(&["resume", "--root-dir", &root]);
+    node.wait_until("it runs as before", || runs_anew(&second.id));
+    let shares = node.inspect(&node.wait_running("r", "app").id)["HostConfig"]["CpuShares"].clone();
+    assert_eq!(shares, 102, "shares of 100m");
+}
+
 #[test]
 fn sizes_that_need_a_restart() {
     let node = Node::start();

@@ -238,3 +238,18 @@ fn pods_of_a_source_behind_others_share_one_part_of_the_time() {
     rig.now = rig.turn.next_due().unwrap();
     assert_eq!(acts(rig.handle(Event::Tick)), [format!("stop own within 20 s: {why}")]);
 }
+
+/// It stayed down after a drain.
+#[test]
+fn a_pod_whose_new_sizes_wait_returns_with_its_old_ones_from_a_drain() {
+    let mut rig = Rig::with(super::sizes::small());
+    rig.list(&[]);
+    rig.want(&[super::sizes::shaped("a", "cpu: 1")]);
+    rig.want(&[super::sizes::shaped("a", "cpu: 64")]);
+    rig.handle(marker(1, None));
+    rig.gone("a");
+    rig.handle(Event::Drain(None));
+    let entry = rig.turn.entries.get(&super::rig::key("a")).unwrap();
+    assert_eq!(crate::pod::requests::request(&entry.desired.as_ref().unwrap().spec, "cpu"), 1000);
+    assert!(entry.postponed().is_some());
+}

@@ -15,7 +15,7 @@ use crate::pod::{DesiredPod, Source};
 use crate::policy::{Policies, SourcePolicy};
 use crate::runtime::labels;
 
-fn small() -> Config {
+pub(super) fn small() -> Config {
     let mut devices = Pools::default();
     for unit in ["serial=/dev/ttyUSB0", "serial=/dev/ttyUSB1"] {
         devices.add(unit).unwrap();
@@ -214,7 +214,7 @@ fn next_unit(rig: &mut Rig) -> Vec<String> {
 }
 
 /// The same, with a shape that all its sizes share.
-fn shaped(words: &str, requests: &str) -> Arc<DesiredPod> {
+pub(super) fn shaped(words: &str, requests: &str) -> Arc<DesiredPod> {
     let mut pod = DesiredPod::clone(&asks(words, requests));
     pod.shape = Some("s".to_owned());
     Arc::new(pod)
@@ -327,4 +327,40 @@ fn what_runs_when_the_daemon_begins_is_not_stopped_for_want_of_room() {
     rig.list(&["a/a-1/POD running", "a/a-1/app running"]);
     assert_eq!(acts(rig.want(&[asks("a", "cpu: 5"), asks("b", "cpu: 1")])), ["spawn a", "run a/a-1"]);
     assert_eq!(rig.shown(), "a Pending, b Failed OutOfcpu");
+}
+
+/// An edit to more than the node has was put in force by the next daemon, and kept the pod down after a boot.
+#[test]
+fn sizes_without_room_wait_also_for_a_daemon_that_did_not_see_the_pod_run() {
+    let check = |state: &str, of: &str, new: &str, others: &[Arc<DesiredPod>], expected: &str| {
+        let mut rig = Rig::with(small());
+        let all = ["a/UID/POD", "a/UID/app"].map(|place| {
+            let mut container = container(&format!("{} {state}", place.replace("UID", of)));
+            let sizes = crate::pod::sizes::text(&shaped("a", "cpu: 1").spec);
+            let more = [(labels::SHAPE, "s".to_owned()), (labels::SIZES, sizes)];
+            container.labels.extend(more.map(|(label, value)| (label.to_owned(), value)));
+            container
+        });
+        rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: all.into(), version: None }));
+        let mut pods = vec![shaped("a", new)];
+        pods.extend(others.iter().cloned());
+        rig.want(&pods);
+        let cpu = |pod: &DesiredPod| crate::pod::requests::request(&pod.spec, "cpu");
+        let runs = rig.turn.entries.get(&key("a")).and_then(|entry| entry.desired.clone());
+        if let Some(runs) = &runs {
+            rig.status(runs, "Running", false);
+        }
+        let shown = format!("{} {}", runs.as_deref().map(cpu).unwrap_or_default(), shows_resize(&rig));
+        assert_eq!(shown, expected, "{state} {of} {new}");
+    };
+    check("running", "a-1", "cpu: 64", &[], "1000 true");
+    check("exited", "a-1", "cpu: 64", &[], "1000 true");
+    check("exited", "a-0", "cpu: 64", &[], "1000 true");
+    // What is feasible may be what a running pod has got.
+    check("running", "a-1", "cpu: 1800m", &[], "1800 false");
+    check("exited", "a-1", "cpu: 1800m", &[], "1800 false");
+    let b = || asks("0", "cpu: 500m");
+    check("exited", "a-1", "cpu: 1800m", &[b()], "1000 true");
+    // Nor is there room for the old sizes.
+    check("exited", "a-1", "cpu: 1800m", &[asks("0", "cpu: 1500m")], "0 false");
 }
