@@ -97,6 +97,8 @@ impl Exec {
             None => {}
         }
         if !self.run.is_running() {
+            // Its streams have ended: nobody waits for its timeout any more.
+            (self.due, self.asked) = (None, None);
             return None;
         }
         let due = *self.due.get_or_insert(later(self.run.started()?, self.timeout?));

@@ -296,6 +296,28 @@ fn a_command_that_containerd_has_not_started_is_not_too_slow() {
     assert_eq!(after(&mut attempt, &kit, LONG), None, "it has just begun, and Docker does not answer");
 }
 
+/// The thread of all probes took a whole core until Docker had told the exit code.
+#[test]
+fn nothing_spins_while_docker_does_not_tell_how_a_command_has_ended() {
+    let server = Server::start(vec![
+        Box::new(|mut stream| {
+            created(&mut stream);
+            stream.write_all(RAW).unwrap();
+            thread::sleep(TIMEOUT / 2);
+        }),
+        Box::new(|stream| hold(&stream)),
+    ]);
+    let (mut attempt, kit) = begin(&server);
+    let (until, mut rounds) = (Instant::now() + LONG, 0);
+    while Instant::now() < until {
+        assert_eq!(attempt.advance(&kit), None);
+        rounds += 1;
+        let next = attempt.wake().map_or(until, |at| at.min(until));
+        crate::runtime::connection::poll(attempt.fds(), None, Some(next));
+    }
+    assert!(rounds < 100, "{rounds} rounds in {LONG:?}");
+}
+
 #[test]
 fn a_stall_of_docker_only_delays() {
     let server = Server::start(vec![
