@@ -150,7 +150,8 @@ impl Collector {
     #[must_use]
     pub fn shares(&self) -> Shares {
         let settings = &self.settings;
-        let found = images(&settings.docker).and_then(|images| Ok((images, containers(&settings.docker)?)));
+        let listed = run::images(settings.docker.call(&Call::ImageList { all: false }));
+        let found = listed.and_then(|images| Ok((images, containers(&settings.docker)?)));
         let Ok((images, containers)) = found else { return Shares::default() };
         let Some(preloaded) = (settings.preloaded)() else { return Shares::default() };
         let fixed = Fixed { sandbox: settings.sandbox.clone(), preloaded };
@@ -219,12 +220,12 @@ pub fn name(image: &ImageSummary) -> String {
     image.tags.first().or(image.digests.first()).cloned().unwrap_or_else(|| short_ids(&image.id))
 }
 
-/// All images.
+/// All images, also the intermediate ones of builds.
 ///
 /// # Errors
 /// Errors of Docker.
 pub fn images(docker: &Docker) -> Result<Vec<ImageSummary>, DockerError> {
-    run::images(docker.call(&Call::ImageList))
+    run::images(docker.call(&Call::ImageList { all: true }))
 }
 
 /// All containers of the engine, podkeeper's and others.

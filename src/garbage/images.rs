@@ -114,7 +114,8 @@ pub struct Judge<'a> {
 
 impl Judge<'_> {
     /// Judges images by all containers of the engine. Images that may be removed come first, in the order of removal,
-    /// then those that stay. Pods of another root directory than `root_dir` are shown as such.
+    /// then those that stay. Pods of another root directory than `root_dir` are shown as such. Intermediate images of
+    /// builds, if they are listed, only lead to the images that must stay with those that were made from them.
     #[must_use]
     pub fn all(
         &self,
@@ -123,8 +124,14 @@ impl Judge<'_> {
         root_dir: &str,
     ) -> Vec<Judged> {
         let users = users(containers, root_dir);
+        let links = links(&images);
         let mut all: Vec<Judged> = images.into_iter().map(|image| self.one(image, &users)).collect();
-        keep_parents(&mut all);
+        for link in all.iter_mut().filter(|it| links.contains(&it.image.id)) {
+            // Docker removes it with the images that were made from it.
+            link.kept.take_if(|kept| matches!(kept, Kept::Young(_)));
+        }
+        keep_parents(&mut all, &links);
+        all.retain(|it| !links.contains(&it.image.id));
         // An image without a record was never used, and counts as seen last.
         let known = |it: &Judged| it.record.map_or((0, u64::MAX), |r| (r.used, r.first));
         let rank = |it: &Judged| (it.kept.is_some(), known(it), it.image.id.clone());
@@ -163,16 +170,30 @@ impl Judge<'_> {
     }
 }
 
-/// Keeps what an image that stays was made from, and so on.
-fn keep_parents(all: &mut [Judged]) {
+/// The ids of intermediate images of builds: without a name, and others were made from them. Docker lists them only when
+/// asked to, and removes them with the last of those others.
+#[must_use]
+pub fn links(images: &[ImageSummary]) -> Set<String> {
+    let parents = order::set(images.iter().map(|image| image.parent.as_str()));
+    let is_link =
+        |image: &&ImageSummary| image.names().next().is_none() && parents.contains(image.id.as_str());
+    order::set(images.iter().filter(is_link).map(|image| image.id.clone()))
+}
+
+/// Keeps what an image that stays was made from, and so on; names the image at the end of `links`.
+fn keep_parents(all: &mut [Judged], links: &Set<String>) {
     let mut found: Vec<usize> =
         (0..all.len()).filter(|at| all.get(*at).is_some_and(|it| it.kept.is_some())).collect();
     while let Some(child) = found.pop().and_then(|at| all.get(at)).map(|it| it.image.clone()) {
         let is_parent = |it: &Judged| it.kept.is_none() && it.image.id == child.parent;
         if let Some(at) = all.iter().position(is_parent) {
-            let name = child.names().next().unwrap_or(&child.id);
+            let through = all.iter().find(|it| it.image.id == child.id && links.contains(&child.id));
+            let kept = match through.and_then(|it| it.kept.clone()) {
+                Some(Kept::Parent(of)) => Kept::Parent(of),
+                _ => Kept::Parent(short_ids(child.names().next().unwrap_or(&child.id))),
+            };
             if let Some(parent) = all.get_mut(at) {
-                parent.kept = Some(Kept::Parent(short_ids(name)));
+                parent.kept = Some(kept);
             }
             found.push(at);
         }

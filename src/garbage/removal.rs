@@ -51,7 +51,7 @@ impl Removal {
         match &self.stage {
             Stage::Whole | Stage::Last => Call::ImageRemove { image: self.image.id.clone() },
             Stage::Users => Call::List { labels: Vec::new() },
-            Stage::Check(..) => Call::ImageList,
+            Stage::Check(..) => Call::ImageList { all: false },
             Stage::Name(name, _) => Call::ImageRemove { image: name.clone() },
         }
     }
@@ -60,7 +60,7 @@ impl Removal {
     /// last name, so a pod may have started by another one. `None`: it has all of its tags, or others have them.
     pub fn give_back(&mut self) -> Option<Call> {
         if !self.are_free && !self.taken.is_empty() {
-            return Some(Call::ImageList);
+            return Some(Call::ImageList { all: false });
         }
         let name = self.taken.pop()?;
         Some(Call::ImageTag { image: self.image.id.clone(), name })

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::collector::name;
-use super::images::{Fixed, Judge, Judged, Kept, Policy};
+use super::images::{self, Fixed, Judge, Judged, Kept, Policy};
 use super::records::{Moment, Records};
 use super::removal::Removal;
 use super::wants::Wants;
@@ -116,7 +116,7 @@ impl Run {
                     // Its pod is wanted again.
                     left.pop();
                 }
-                Stage::Images => return Some(Call::ImageList),
+                Stage::Images => return Some(Call::ImageList { all: self.may_remove(view) }),
                 // The image may have hundreds of names, each with its own calls: a pod that names it may have come
                 // meanwhile.
                 Stage::Unused(left, removal @ Some(_))
@@ -225,6 +225,11 @@ impl Run {
         None
     }
 
+    /// Whether images may be removed, so that intermediate ones are listed, too: they tell what these were made from.
+    fn may_remove(&self, view: &View<'_>) -> bool {
+        self.order != Order::Old || !view.policy.max_age.is_zero()
+    }
+
     fn is_late(&mut self) {
         self.report.errors.push("it takes too long; the rest is left for another time".to_owned());
         self.stage = Stage::Over;
@@ -316,7 +321,9 @@ fn note(images: &[ImageSummary], containers: &[ContainerSummary], records: &mut 
         |c: &&ContainerSummary| c.labels.get(labels::ROOT_DIR).is_some_and(|dir| dir == view.root_dir);
     let ours: Vec<ContainerSummary> = containers.iter().filter(is_ours).cloned().collect();
     records.note_containers(&ours, view.moment);
-    records.note_images(images, view.moment);
+    let links = images::links(images);
+    let listed: Vec<ImageSummary> = images.iter().filter(|it| !links.contains(&it.id)).cloned().collect();
+    records.note_images(&listed, view.moment);
     records.note_others(containers.iter().map(|c| c.image_id.as_str()), view.moment);
 }
 
@@ -377,7 +384,7 @@ mod tests {
             };
             let Some(call) = run.next(&view) else { return (there.len(), run.report().errors.len()) };
             let answer = match call {
-                Call::ImageList => Ok(Reply::Images(images.clone())),
+                Call::ImageList { .. } => Ok(Reply::Images(images.clone())),
                 Call::ImageRemove { image } if kept || there.last() != Some(&image.as_str()) => {
                     let message = "image has dependent child images".to_owned();
                     let kind = RefusalKind::HasChildren;

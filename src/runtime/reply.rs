@@ -82,7 +82,7 @@ impl Form {
             Call::ExecCreate { .. } => Form::ExecCreated,
             Call::ExecInspect { .. } => Form::Exec,
             Call::ImageInspect { .. } => Form::Image,
-            Call::ImageList => Form::Images,
+            Call::ImageList { .. } => Form::Images,
             Call::DiskUsage => Form::DiskUsage,
             Call::BuildPrune => Form::Reclaimed,
             Call::Info => Form::Info,

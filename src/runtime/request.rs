@@ -136,7 +136,8 @@ impl Request {
             Call::ImageInspect { image } => {
                 Request::new("GET", format!("/images/{}/json", encode_name(image)))
             }
-            Call::ImageList => Request::new("GET", "/images/json"),
+            Call::ImageList { all: false } => Request::new("GET", "/images/json"),
+            Call::ImageList { all: true } => Request::new("GET", "/images/json?all=1"),
             Call::ImageRemove { image } => Request::new("DELETE", format!("/images/{}", encode_name(image))),
             Call::ImageTag { image, name } => {
                 let (name, tag) = split_image(name);

@@ -129,8 +129,11 @@ pub enum Call {
         /// Reference or id.
         image: String,
     },
-    /// `GET /images/json`: all images but the intermediate ones of builds.
-    ImageList,
+    /// `GET /images/json`: the images.
+    ImageList {
+        /// Also the intermediate ones of builds, which have no name and from which others were made.
+        all: bool,
+    },
     /// `DELETE /images/{name}`: removes a name, or with the last one the image; never by force. Large layers on slow
     /// flash need longer than a short call may take ([`crate::base::limits::IMAGE_REMOVE`]).
     ImageRemove {

@@ -124,6 +124,33 @@ fn what_an_image_that_stays_was_made_from_stays() {
     assert_eq!(node.free(u64::MAX), (3 * 1024, 0));
 }
 
+/// Regression: a build of several steps leaves images without a name, which Docker does not list with others. What these
+/// were made from was to be removed in each run, and Docker refused it.
+#[test]
+fn what_an_image_that_stays_was_made_from_stays_also_behind_nameless_ones() {
+    let of = |n: u32, parent: u32| ImageSummary { parent: id(parent), ..image(n, 1024) };
+    let nameless = |n: u32, parent: u32| ImageSummary { tags: Vec::new(), ..of(n, parent) };
+    let images = || vec![image(0, 1024), nameless(1, 0), nameless(2, 1), of(3, 2), nameless(4, 0)];
+    let mut node = Node::new(images(), &[3]);
+    let judged = |node: &mut Node| {
+        let all = node.judged().into_iter().map(|it| (it.image.id, it.kept));
+        all.collect::<Vec<_>>()
+    };
+    let user = Some(Kept::Used("container c3".into()));
+    let made = Some(Kept::Parent("image-3:1".into()));
+    assert_eq!(judged(&mut node), [(id(4), None), (id(0), made), (id(3), user)], "the last has no children");
+    node.used = vec![1];
+    let made = Some(Kept::Parent(id(1)));
+    assert_eq!(judged(&mut node), [(id(4), None), (id(3), None), (id(0), made)]);
+    node.used.clear();
+    node.policy.min_age = Duration::from_secs(9);
+    node.detect();
+    node.images = vec![image(0, 1024), nameless(1, 0), of(3, 1)];
+    node.up += 10;
+    node.detect();
+    assert!(judged(&mut node).iter().all(|(_, kept)| kept.is_none()), "a nameless one is never young");
+}
+
 /// `TestDetectImagesWithNewImage`.
 #[test]
 fn an_image_that_comes_later() {

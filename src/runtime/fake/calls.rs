@@ -65,7 +65,7 @@ impl State {
             | Call::NetworkCreate { .. }
             | Call::NetworkRemove { .. } => self.network_call(call),
             Call::ImageInspect { .. }
-            | Call::ImageList
+            | Call::ImageList { .. }
             | Call::ImageRemove { .. }
             | Call::ImageTag { .. }
             | Call::DiskUsage

@@ -155,7 +155,7 @@ impl State {
                 }
                 false => Err(self.no_image(&format!("No such image: {image}"), image)),
             },
-            Call::ImageList => Ok(Reply::Images(self.image_list())),
+            Call::ImageList { .. } => Ok(Reply::Images(self.image_list())),
             Call::DiskUsage => Ok(Reply::DiskUsage(DiskUsage { build_cache: self.build_cache })),
             _ => Ok(Reply::Reclaimed(std::mem::take(&mut self.build_cache))),
         }

@@ -68,7 +68,7 @@ mod tests {
 
     fn left(fake: &Fake) -> usize {
         fake.with(|state| state.faults = FaultPlan::none());
-        Docker::Fake(fake.clone()).call(&Call::ImageList).unwrap().images().unwrap().len()
+        Docker::Fake(fake.clone()).call(&Call::ImageList { all: false }).unwrap().images().unwrap().len()
     }
 
     fn pulled() -> Fake {

@@ -13,7 +13,7 @@ impl Shared {
     pub(super) fn has_room(&self, request: &PullRequest) -> bool {
         let (image, behind) = (&request.image, self.queue().is_behind(request.source));
         if !self.grants.has_room(image, behind)
-            && let Ok(Reply::Images(images)) = self.docker.call(&Call::ImageList)
+            && let Ok(Reply::Images(images)) = self.docker.call(&Call::ImageList { all: false })
         {
             let names = order::set(images.iter().flat_map(full_names));
             self.grants.forget_gone(|image, id| names.contains(image) || names.contains(id));

@@ -111,7 +111,7 @@ fn run(side: &mut Side<'_>, prefix: &str) -> Vec<(String, Vec<String>)> {
             Step::RemoveImage(name) => {
                 (format!("remove image {name}"), Call::ImageRemove { image: image(name) })
             }
-            Step::Images => ("images".to_owned(), Call::ImageList),
+            Step::Images => ("images".to_owned(), Call::ImageList { all: false }),
             Step::KillPair(name, other) => {
                 ends = Some(id(other));
                 (format!("kill {name}"), Call::Kill { id: id(name), signal: "SIGKILL".into() })

@@ -67,7 +67,7 @@ pub(super) fn real(call: &Call) -> Result<Reply, DockerError> {
         Call::ExecInspect { id } => ("GET", format!("/exec/{id}/json"), None),
         Call::ImageInspect { image } => ("GET", format!("/images/{image}/json"), None),
         Call::ImageRemove { image } => ("DELETE", format!("/images/{image}"), None),
-        Call::ImageList => ("GET", "/images/json".to_owned(), None),
+        Call::ImageList { .. } => ("GET", "/images/json".to_owned(), None),
         other => panic!("not in the script: {other:?}"),
     };
     let (status, text) = http(method, &path, body);
@@ -91,7 +91,7 @@ pub(super) fn real(call: &Call) -> Result<Reply, DockerError> {
             exit_code: value["ExitCode"].as_i64(),
         }),
         Call::ImageInspect { .. } => Reply::Image(ImageDetail { id: id(), ..ImageDetail::default() }),
-        Call::ImageList => Reply::Images(value.as_array().unwrap().iter().map(image).collect()),
+        Call::ImageList { .. } => Reply::Images(value.as_array().unwrap().iter().map(image).collect()),
         Call::LogTail { .. } => Reply::Output(text.into_bytes()),
         _ => Reply::Done,
     })
