@@ -144,7 +144,7 @@ pub mod garbage {
         pub use crate::garbage::pins::Pin;
     }
     pub mod records {
-        pub use crate::garbage::records::{Moment, Records};
+        pub use crate::garbage::records::{Ask, Moment, Records};
     }
     pub mod run {
         pub use crate::garbage::run::{Run, View};
@@ -249,7 +249,7 @@ pub mod runtime {
         pub use crate::runtime::docker::{Docker, Endpoint};
     }
     pub mod event_stream {
-        pub use crate::runtime::event_stream::{EventAction, EventNext};
+        pub use crate::runtime::event_stream::{DockerEvent, EventAction, EventNext};
     }
     pub mod fake {
         pub use crate::runtime::fake::{Behaviour, Cursor, EventNext, Fake, FaultPlan, Restart, Rng, State};

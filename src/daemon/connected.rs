@@ -21,6 +21,7 @@ use crate::network::docker::PodNetwork;
 use crate::recorder::{Words, words};
 use crate::runtime::docker::{Docker, RECURSIVE_READ_ONLY};
 use crate::runtime::engine_root::EngineRoot;
+use crate::runtime::event_stream::DockerEvent;
 use crate::runtime::{Call, ContainerSummary, Reply};
 use crate::status::writer::FileWatch;
 use crate::worker::container_records::ContainerRecords;
@@ -101,6 +102,16 @@ impl Listener for Connected {
     fn image(&self, image: &str) {
         if let Some(garbage) = &self.garbage {
             garbage.heard(image);
+        }
+    }
+
+    fn wants_images(&self) -> bool {
+        self.garbage.is_some()
+    }
+
+    fn image_event(&self, event: Option<&DockerEvent>) {
+        if let Some(garbage) = &self.garbage {
+            garbage.heard_of_image(event);
         }
     }
 }

@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::base::pace::Pace;
 use crate::base::{limits, pulse, thread};
+use crate::daemon::image_events::ImageEvents;
 use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::machine::Hint;
 use crate::pod::PodKey;
@@ -37,8 +38,12 @@ pub trait Listener: Send + 'static {
     fn listed(&self, containers: &[ContainerSummary], took: Duration);
     /// Whether the next list should come soon.
     fn wants_list(&self) -> bool;
-    /// Called for each event of a container, with its image.
+    /// Called for each container that was created, with its image.
     fn image(&self, image: &str);
+    /// Whether it wants the events of images.
+    fn wants_images(&self) -> bool;
+    /// Called for each event of an image; `None`: some were missed.
+    fn image_event(&self, event: Option<&DockerEvent>);
 }
 
 /// Handle of the event thread.
@@ -85,9 +90,11 @@ struct Over;
 impl Body {
     fn run(&self, listener: &dyn Listener) {
         let mut wait = limits::RECONNECT_MIN;
+        let mut images = ImageEvents::default();
         loop {
             let began = Instant::now();
-            let Ok(why) = self.follow(listener) else { return };
+            let Ok(why) = self.follow(listener, &mut images) else { return };
+            images.lost(listener);
             listener.lost();
             if self.tell(RuntimeEvent::Lost(why)).is_err() {
                 return;
@@ -108,7 +115,7 @@ impl Body {
     }
 
     /// Subscribes, lists, and follows the stream. Returns why the stream ended.
-    fn follow(&self, listener: &dyn Listener) -> Result<String, Over> {
+    fn follow(&self, listener: &dyn Listener, images: &mut ImageEvents) -> Result<String, Over> {
         let filter = vec![self.filter.clone()];
         let mut stream = match self.docker.events(&filter, Some(0)) {
             Ok(stream) => stream,
@@ -117,6 +124,7 @@ impl Body {
         let (mut pace, mut before, mut told) = (Pace::new(self.relist), None, false);
         let mut listing = Listing::First;
         loop {
+            images.subscribe(&self.docker, listener);
             let asked = Instant::now();
             let containers = match self.list(&filter) {
                 Ok(containers) => containers,
@@ -138,7 +146,9 @@ impl Body {
                 if left.is_zero() {
                     break;
                 }
-                match stream.next(&Wait::at_most(left)) {
+                // First, because a container may be made of an image that has just got its name.
+                let left = if images.take(listener) { Duration::ZERO } else { left };
+                match stream.next(&Wait { timeout: Some(left), wake: images.as_fd() }) {
                     EventNext::Event(event) => {
                         told = true;
                         if let Some(image) =
@@ -190,7 +200,13 @@ fn translate(event: &DockerEvent) -> Option<(PodKey, Hint)> {
         EventAction::Rename => Hint::Renamed(id),
         EventAction::Oom => Hint::OutOfMemory(id),
         EventAction::Destroy => Hint::Removed(id),
-        EventAction::Other => return None,
+        EventAction::Tag
+        | EventAction::Untag
+        | EventAction::Pull
+        | EventAction::Load
+        | EventAction::Other => {
+            return None;
+        }
     };
     let namespace = event.labels.get(labels::POD_NAMESPACE)?.clone();
     let name = event.labels.get(labels::POD_NAME)?.clone();

@@ -8,6 +8,7 @@ mod connected;
 pub mod drain;
 pub mod events;
 pub mod hollow;
+mod image_events;
 pub mod keeper;
 pub mod kmsg;
 pub mod main_loop;

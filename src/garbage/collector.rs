@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::images::{Fixed, Policy};
-use super::records::{self, Moment, Records};
+use super::records::{self, Ask, Moment, Records};
 use super::removal::Removal;
 use super::run::{self, Run, View};
 use super::shares::Shares;
@@ -22,7 +22,8 @@ use crate::base::hex::short_ids;
 use crate::base::table::Set;
 use crate::base::{limits, thread};
 use crate::runtime::docker::Docker;
-use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, Reply};
+use crate::runtime::event_stream::DockerEvent;
+use crate::runtime::{Call, ContainerSummary, DockerError, ImageSummary, RefusalKind, Reply};
 use crate::status::snapshot::Latest;
 
 /// Full names, or ids, of preloaded images; `None` while they are not known.
@@ -102,19 +103,69 @@ impl Collector {
         records.note_containers(containers, moment);
         let changed = records.is_changed();
         drop(records);
-        if changed && self.begins_to_write() {
+        if changed {
+            self.write_aside();
+        }
+    }
+
+    /// Takes an event of one of the daemon's containers, with its image. Asks Docker for the id of a name that is not
+    /// known.
+    pub fn heard(self: &Arc<Collector>, image: &str) {
+        let known = self.records().id_of(image);
+        let id = known.or_else(|| self.ask_id(image).ok());
+        let moment = self.moment();
+        let mut records = self.records();
+        if let Some(id) = id {
+            records.note_id(image, &id, moment);
+        }
+        records.note_use(image, moment);
+        drop(records);
+        self.write_news();
+    }
+
+    /// Takes an event of an image; `None`: some were missed. Asks Docker for what the event does not tell.
+    pub fn heard_of_image(self: &Arc<Collector>, event: Option<&DockerEvent>) {
+        let moment = self.moment();
+        let Some(event) = event else { return self.records().missed_events() };
+        // Not in the match: the records would be locked in it.
+        let asked = self.records().note_event(event, moment);
+        match asked {
+            Some(Ask::Id(name)) => {
+                if let Ok(id) = self.ask_id(&name) {
+                    self.records().note_id(&name, &id, moment);
+                }
+            }
+            Some(Ask::There(id)) => {
+                if self.ask_id(&id).is_err_and(|e| e.refusal() == Some(&RefusalKind::NoSuchImage)) {
+                    self.records().note_gone(&id);
+                }
+            }
+            None => {}
+        }
+        self.write_news();
+    }
+
+    fn ask_id(&self, image: &str) -> Result<String, DockerError> {
+        let call = Call::ImageInspect { image: image.to_owned() };
+        let answer = self.settings.docker.begin(&call).within(limits::IMAGE_ASKED).wait();
+        Ok(answer?.image()?.id)
+    }
+
+    /// Events may come in great numbers: on a disk that takes no writes they wait for a list.
+    fn write_news(self: &Arc<Collector>) {
+        if self.records().is_changed() && !self.is_unwritten.load(Ordering::Relaxed) {
+            self.write_aside();
+        }
+    }
+
+    fn write_aside(self: &Arc<Collector>) {
+        if self.begins_to_write() {
             let this = Arc::clone(self);
             if let Err(error) = thread::spawn("pk-garbage", limits::WORKER_STACK, move || this.write()) {
                 *self.writing() = Writing::No;
                 log::warn!("which images are used is not noted: no thread could be started: {error}");
             }
         }
-    }
-
-    /// Takes an event of one of the daemon's containers, with its image.
-    pub fn heard(&self, image: &str) {
-        let moment = self.moment();
-        self.records().note_name(image, moment);
     }
 
     /// Carries out an order, and notes each answer of Docker's as a step.

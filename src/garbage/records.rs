@@ -4,9 +4,9 @@
 //!
 //! The file lies in the root directory, not in the run directory: the order of use must outlive a boot, because a
 //! node may be rebooted much more often than it runs short of space. It is written only when an image starts or stops
-//! being used, appears or disappears; that costs less than Docker's own writes for the container or the image. Uses
-//! are noted when Docker's containers are listed anyway, and from names in its events; containers of other owners
-//! count when images are collected.
+//! being used, appears or disappears; that costs less than Docker's own writes for the container or the image. Images
+//! and uses are noted from Docker's events (`events`), and when its containers are listed anyway; containers of other
+//! owners count when images are collected.
 
 use std::io;
 use std::path::Path;
@@ -21,6 +21,10 @@ use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::image::reference::normal;
 use crate::runtime::{ContainerSummary, ImageSummary};
+
+mod events;
+
+pub use events::Ask;
 
 /// Name of the file in the root directory.
 pub const FILE: &str = "images-seen";
@@ -72,8 +76,13 @@ pub struct Records {
     sandbox: String,
     /// `--pinned-images`.
     pinned: Vec<String>,
-    /// Names in events of containers that are not matched to ids by a list of images yet, and the time of the last event.
+    /// Images of events of containers since the last list of images, by id, or by name where the id is not known; and the
+    /// time of the last event.
     named: Table<String, (u64, Moment)>,
+    /// Ids of images by their full names, as far as events tell them.
+    ids: Table<String, String>,
+    /// When images were last loaded of which the event did not tell the ids.
+    loaded: Option<Moment>,
     /// Ids of images whose only containers belong to other owners, at the last look.
     others: Set<String>,
     changed: bool,
@@ -124,15 +133,6 @@ impl Records {
         self.ticked(changed, number);
     }
 
-    /// Takes the image of an event of a container, which may be gone before the next list.
-    pub fn note_name(&mut self, image: &str, now: Moment) {
-        let name = normal(image);
-        if self.named.len() < limits::IMAGE_RECORDS || self.named.contains_key(&name) {
-            self.last = self.last.saturating_add(1);
-            self.named.insert(name, (self.last, now));
-        }
-    }
-
     /// Takes a list of all images, after a list of all containers.
     pub fn note_images(&mut self, images: &[ImageSummary], now: Moment) {
         let number = self.last.saturating_add(1);
@@ -145,12 +145,18 @@ impl Records {
             let names = image.tags.iter().chain(&image.digests).map(|name| normal(name));
             let heard = names.chain([image.id.clone()]).filter_map(|name| self.named.get(&name));
             let heard = heard.max_by_key(|(number, _)| *number).copied();
+            // One that was made or came later has got the name of another image.
+            let is_its_own = |(used, at): &(u64, Moment)| {
+                image.created <= at.wall.as_second()
+                    && self.images.get(&image.id).is_none_or(|record| record.first <= *used)
+            };
+            let heard = heard.filter(is_its_own);
             if !self.images.contains_key(&image.id) && self.images.len() < limits::IMAGE_RECORDS {
                 changed = true;
-                // It is as old as the events of its containers: looks may be far apart, until the disk is full. One that was
-                // made later has got the name of another image.
-                let old = heard.filter(|(_, at)| image.created <= at.wall.as_second());
-                let seen_up = old.map_or(now.up, |(_, at)| at.up);
+                // It is at least as old as the events of its containers: looks may be far apart, until the disk is full. All
+                // others have come with an event that told no id, of which only the last is known.
+                let came = heard.map(|(_, at)| at).or(self.loaded);
+                let seen_up = came.map_or(now.up, |at| at.up);
                 self.images.insert(image.id.clone(), Record { seen_up, ..fresh(number, now) });
             }
             let Some(record) = self.images.get_mut(&image.id) else { continue };
@@ -161,6 +167,7 @@ impl Records {
             }
         }
         self.named.clear();
+        self.loaded = None;
         self.ticked(changed, number);
     }
 

@@ -176,6 +176,23 @@ impl Docker {
         }
     }
 
+    /// Subscribes to the events of images, from `since` on as with [`Docker::events`]; `None` for new ones only.
+    ///
+    /// # Errors
+    /// As for a short call.
+    pub fn image_events(&self, since: Option<i64>) -> Result<EventStream, DockerError> {
+        match self {
+            Docker::Engine(client) => {
+                let (body, begun) = Body::open(client, Request::image_events(since))?;
+                Ok(EventStream::new(body, begun))
+            }
+            Docker::Fake(fake) => {
+                let body = Body::over(fake.image_events(since)?, "events")?;
+                Ok(EventStream::new(body, Vec::new()))
+            }
+        }
+    }
+
     /// Pulls an image and waits until it is done, within `patience`. `auth` is the ready value of
     /// `X-Registry-Auth`; `on_message` is called with Docker's messages as they come.
     ///

@@ -1,7 +1,8 @@
-//! Docker's `/events`, one event at a time. Events are hints: they name the container to look at, and may be
+//! Docker's `/events`, one event at a time. Events are hints: they name the container or image to look at, and may be
 //! lost, doubled or late (docker-archive/classicswarm#2309). Never here: a reaction to an event.
 
 use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -10,7 +11,7 @@ use super::connection::Wait;
 use super::lines::{Line, Lines};
 use super::stream::{Body, Read};
 
-/// The change that an event reports.
+/// The change that an event reports, of a container or of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventAction {
     /// The container was created.
@@ -21,11 +22,19 @@ pub enum EventAction {
     Die,
     /// The OOM killer killed a process in it; comes before [`EventAction::Die`].
     Oom,
-    /// It was removed.
+    /// It was removed. For an image, Podman also says so when only a name of it was removed.
     Destroy,
     /// It was renamed.
     Rename,
-    /// Anything else: kill, stop, `exec_start: sh -c …`.
+    /// An image got a name, which is the attribute `name`.
+    Tag,
+    /// An image lost a name. Docker does not say which one.
+    Untag,
+    /// An image was pulled. Docker has its name in place of its id.
+    Pull,
+    /// An image came in another way: from an archive, or built.
+    Load,
+    /// Anything else: kill, stop, `exec_start: sh -c …`, save, push.
     Other,
 }
 
@@ -39,20 +48,25 @@ impl EventAction {
             "die" | "died" => EventAction::Die,
             "oom" => EventAction::Oom,
             "rename" => EventAction::Rename,
-            "destroy" | "remove" => EventAction::Destroy,
+            "destroy" | "remove" | "delete" => EventAction::Destroy,
+            "tag" => EventAction::Tag,
+            "untag" => EventAction::Untag,
+            "pull" => EventAction::Pull,
+            "load" | "loadfromarchive" | "import" | "build" => EventAction::Load,
             _ => EventAction::Other,
         }
     }
 }
 
-/// A container event.
+/// An event of a container or of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DockerEvent {
-    /// Full container id.
+    /// Full id of the container or the image. Docker has the name of a pulled image here, and Podman nothing for one that
+    /// comes from an archive.
     pub id: String,
     /// The change.
     pub action: EventAction,
-    /// All labels of the container, and Docker's `image`, `name`, `exitCode` and the like.
+    /// All labels of the container or the image, and Docker's `image`, `name`, `exitCode` and the like.
     pub labels: BTreeMap<String, String>,
     /// Docker's wall time in nanoseconds: only to tell replayed events from new ones.
     pub time_nano: i64,
@@ -68,6 +82,14 @@ pub enum EventNext {
     Idle,
     /// The stream has ended, for this reason: connect again and list.
     End(String),
+}
+
+impl DockerEvent {
+    /// The attribute `name`: of a container, or the one that an image got.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.labels.get("name").map_or("", String::as_str)
+    }
 }
 
 /// An open event stream.
@@ -87,6 +109,12 @@ impl EventStream {
         EventStream { body, lines, ended: false }
     }
 
+    /// Becomes readable when there may be another event.
+    #[must_use]
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.body.as_fd()
+    }
+
     /// The next event. Any error of the stream ends it.
     pub fn next(&mut self, wait: &Wait<'_>) -> EventNext {
         let until = wait.until();
@@ -94,7 +122,7 @@ impl EventStream {
         loop {
             match self.lines.next(false) {
                 Ok(Some(Line::TooLong)) => return EventNext::Unread,
-                // An event without an id is useless; the reader can do other work now.
+                // An event of a container without an id is useless; the reader can do other work now.
                 Ok(Some(Line::Json(value))) => {
                     return event(value).map_or(EventNext::Idle, EventNext::Event);
                 }
@@ -119,7 +147,10 @@ impl EventStream {
 
 fn event(mut value: Value) -> Option<DockerEvent> {
     let text = |at: &str| value.pointer(at).and_then(Value::as_str);
-    let id = text("/Actor/ID").or_else(|| text("/id")).filter(|id| !id.is_empty())?.to_owned();
+    let id = text("/Actor/ID").or_else(|| text("/id")).unwrap_or_default().to_owned();
+    if id.is_empty() && text("/Type") != Some("image") {
+        return None;
+    }
     let action = EventAction::parse(text("/Action").or_else(|| text("/status")).unwrap_or_default());
     let time_nano = value.get("timeNano").and_then(Value::as_i64).unwrap_or(0);
     let labels = super::reply::labels(value.pointer_mut("/Actor/Attributes"));
@@ -168,6 +199,23 @@ mod tests {
         assert_eq!(stream.next(&wait), EventNext::End("Docker ended the event stream".into()));
     }
 
+    /// As Docker 20.10 and Podman 4.3 write them.
+    #[test]
+    fn events_of_images() {
+        let pull =
+            r#"{"Type":"image","Action":"pull","Actor":{"ID":"a:1","Attributes":{"name":"a"}},"timeNano":1}"#;
+        let load =
+            r#"{"Type":"image","Action":"loadfromarchive","Actor":{"ID":"","Attributes":{"name":"/x.tar"}}}"#;
+        let (mut stream, _theirs) = stream(&format!("{pull}\n{load}\n"));
+        let wait = Wait::at_most(Duration::from_secs(5));
+        let mut next = || match stream.next(&wait) {
+            EventNext::Event(event) => (event.action, event.id.clone(), event.name().to_owned()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(next(), (EventAction::Pull, "a:1".into(), "a".into()));
+        assert_eq!(next(), (EventAction::Load, String::new(), "/x.tar".into()), "without an id");
+    }
+
     #[test]
     fn garbage_ends_the_stream() {
         let (mut stream, _theirs) = stream("<html>\n");
@@ -207,6 +255,10 @@ mod tests {
             ("oom", EventAction::Oom),
             ("destroy", EventAction::Destroy),
             ("remove", EventAction::Destroy),
+            ("delete", EventAction::Destroy),
+            ("import", EventAction::Load),
+            ("untag", EventAction::Untag),
+            ("save", EventAction::Other),
             ("kill", EventAction::Other),
             ("exec_die", EventAction::Other),
             ("start: x", EventAction::Other),

@@ -165,6 +165,14 @@ impl Request {
         Request::new("GET", format!("/events?{since}filters={}", encode(&filters)))
     }
 
+    /// Events of images; `since` as above. A stream of their own: a filter by labels would have to fit images, too.
+    #[must_use]
+    pub fn image_events(since: Option<i64>) -> Request {
+        let filters = json!({ "type": ["image"] }).to_string();
+        let since = since.map(|s| format!("since={s}&")).unwrap_or_default();
+        Request::new("GET", format!("/events?{since}filters={}", encode(&filters)))
+    }
+
     /// A pull of `image`; `auth` is the ready value of `X-Registry-Auth` (URL-safe base64 with padding).
     #[must_use]
     pub fn pull(image: &str, auth: Option<&str>) -> Request {

@@ -127,7 +127,11 @@ pub const GARBAGE_RUN: Duration = Duration::from_secs(600);
 pub const GARBAGE_DEAD: Duration = Duration::from_secs(60);
 /// Number of removals in a row without an answer that end the run, too.
 pub const GARBAGE_TIMEOUTS: u32 = 2;
-/// Most images whose use is recorded; others are never too young, and are removed last.
+/// Longest wait for the id of an image that an event names.
+pub const IMAGE_ASKED: Duration = Duration::from_secs(5);
+/// Most events of images that are taken before those of containers.
+pub const IMAGE_EVENTS: usize = 64;
+/// Most images whose use is recorded, and most names that are kept for them; others are never too young, and are removed last.
 pub const IMAGE_RECORDS: usize = 4096;
 /// Largest file of these records that is read, bytes.
 pub const IMAGE_RECORDS_BYTES: usize = 2 * 1024 * 1024;

@@ -7,7 +7,7 @@ use crossbeam_channel::unbounded;
 
 use super::*;
 use crate::base::clock::System;
-use crate::runtime::fake::{Fake, Fault, FaultPlan};
+use crate::runtime::fake::{Fake, Fault, FaultPlan, State};
 use crate::runtime::{Call, CreateBody};
 
 const ROOT: &str = "/var/lib/podkeeper";
@@ -49,6 +49,38 @@ impl Listener for Counts {
     fn image(&self, image: &str) {
         self.images.lock().unwrap().push(format!("made of {image}"));
     }
+    fn wants_images(&self) -> bool {
+        true
+    }
+    fn image_event(&self, event: Option<&DockerEvent>) {
+        let what = event.map_or("missed".to_owned(), |e| format!("{:?} {}", e.action, e.name()));
+        self.images.lock().unwrap().push(what);
+    }
+}
+
+/// Regression: an image that nobody used was new when the disk was full.
+#[test]
+fn images_that_come_are_heard_of_without_a_list() {
+    let rig = start(fake(), NEVER);
+    assert_eq!(rig.next(), "listed 0");
+    rig.fake.pull("a:1", None).unwrap();
+    rig.fake.with(|state| state.tag_image("a:1", "b:1"));
+    let heard = |n: usize| {
+        let begun = Instant::now();
+        while rig.images.lock().unwrap().len() < n && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        rig.images.lock().unwrap().clone()
+    };
+    assert_eq!(heard(2), ["Pull a", "Tag b:1"]);
+    rig.fake.with(State::cut_events);
+    assert!(rig.next_like("lost").starts_with("lost"));
+    assert_eq!(rig.next_like("listed"), "listed 0");
+    assert_eq!(rig.connects.load(Ordering::SeqCst), 2);
+    rig.fake.pull("c:1", None).unwrap();
+    let all = heard(6);
+    assert_eq!(all.get(2).map(String::as_str), Some("missed"));
+    assert_eq!(all.last().map(String::as_str), Some("Pull c"));
 }
 
 fn now() -> crate::base::clock::Now {

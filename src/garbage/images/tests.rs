@@ -271,7 +271,7 @@ fn an_event_by_digest_is_a_use() {
     let mut node = Node::new(vec![with_digest(1), with_digest(2)], &[]);
     node.detect();
     let now = node.now();
-    node.records.note_name(&digest(1), now);
+    node.records.note_use(&digest(1), now);
     assert_eq!(node.free(1024), (1024, 1));
     assert_eq!(node.images[0].id, id(1), "it was used, and the other never");
 }

@@ -1,11 +1,11 @@
 use super::*;
 use crate::garbage::images::tests::container;
 
-fn at(up: u64) -> Moment {
+pub(super) fn at(up: u64) -> Moment {
     Moment { up: Duration::from_secs(up), wall: Timestamp::from_second(1_795_000_000).unwrap() }
 }
 
-fn image(id: &str) -> ImageSummary {
+pub(super) fn image(id: &str) -> ImageSummary {
     ImageSummary { id: id.to_owned(), tags: vec![format!("{id}-name:1")], ..ImageSummary::default() }
 }
 
@@ -64,7 +64,7 @@ fn an_event_is_a_use_once_the_image_is_known() {
     let mut records = seen();
     records.note_containers(&[], at(8));
     let before = *records.get("sha256:1").unwrap();
-    records.note_name("sha256:2-name:1", at(8));
+    records.note_use("sha256:2-name:1", at(8));
     records.note_images(&[image("sha256:1"), image("sha256:2")], at(9));
     assert!(records.get("sha256:2").unwrap().used > before.used);
     assert_eq!(records.get("sha256:1"), Some(&before));
@@ -77,7 +77,7 @@ fn there_is_a_bound() {
         (0..limits::IMAGE_RECORDS + 9).map(|n| image(&format!("sha256:{n}"))).collect();
     records.note_images(&images, at(1));
     assert_eq!(records.images.len(), limits::IMAGE_RECORDS);
-    (0..limits::IMAGE_RECORDS + 9).for_each(|n| records.note_name(&format!("a:{n}"), at(8)));
+    (0..limits::IMAGE_RECORDS + 9).for_each(|n| records.note_use(&format!("a:{n}"), at(8)));
     assert_eq!(records.named.len(), limits::IMAGE_RECORDS);
     let mut long = Records::default();
     let id = |n: usize| format!("sha256:{n:064}");
@@ -136,9 +136,9 @@ fn k135711_a_damaged_file_is_set_aside() {
 #[test]
 fn an_image_is_as_old_as_the_events_of_its_containers() {
     let mut records = seen();
-    records.note_name("sha256:3-name:1", at(8));
-    records.note_name("sha256:3-name:1", at(9));
-    records.note_name("sha256:5-name:1", at(9));
+    records.note_use("sha256:3-name:1", at(8));
+    records.note_use("sha256:3-name:1", at(9));
+    records.note_use("sha256:5-name:1", at(9));
     // Another image got the name after that.
     let later = ImageSummary { created: at(9).wall.as_second() + 1, ..image("sha256:5") };
     records.note_images(&[image("sha256:3"), image("sha256:4"), later], at(500));

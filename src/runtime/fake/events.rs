@@ -1,4 +1,4 @@
-//! The in-memory engine's event stream: a ring, as in Docker, and its subscriptions. Pure.
+//! The in-memory engine's event streams, of containers and of images: rings, as in Docker, and their subscriptions. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::base::clock::Now;
 use crate::base::limits::FAKE_EVENTS;
 use crate::runtime::DockerError;
 
-/// One event of a container.
+/// One event of a container or an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FakeEvent {
-    /// Container id.
+    /// Container or image id; the name of an image that was pulled.
     pub id: String,
-    /// `create`, `start`, `kill`, `oom`, `die`, `destroy`, `exec_…`.
+    /// `create`, `start`, `kill`, `oom`, `die`, `destroy`, `exec_…`; `pull`, `load`, `tag`, `untag`, `delete`.
     pub action: String,
     /// The actor's attributes: all labels, `image`, `name`, and `exitCode` or `signal`.
     pub labels: BTreeMap<String, String>,
@@ -51,6 +51,8 @@ pub(super) struct Ring {
     entries: VecDeque<Entry>,
     /// Number of the event that will be pushed next.
     next: u64,
+    /// Events of images, in which no fault occurs, and the number of the next one.
+    images: (VecDeque<FakeEvent>, u64),
     overtaken: Option<FakeEvent>,
     silent: bool,
     connection: u64,
@@ -91,6 +93,46 @@ impl State {
             }
         }
         EventNext::Idle
+    }
+
+    /// Subscribes to events of images from now on, or from the first kept one at or after `since`, as with
+    /// [`State::subscribe`].
+    ///
+    /// # Errors
+    /// The engine is down.
+    pub fn subscribe_images(&mut self, since: Option<i64>) -> Result<Cursor, DockerError> {
+        self.reachable()?;
+        let (kept, end) = &self.ring.images;
+        let replayed =
+            since.map_or(0, |since| kept.iter().rev().take_while(|e| e.time_nano >= since).count());
+        Ok(Cursor { next: end.saturating_sub(replayed as u64), connection: self.ring.connection })
+    }
+
+    /// The next event of an image for a subscription of [`State::subscribe_images`].
+    pub fn next_image_event(&self, cursor: &mut Cursor) -> EventNext {
+        if cursor.connection != self.ring.connection {
+            return EventNext::End("the fake engine closed the connection".into());
+        }
+        let (kept, end) = &self.ring.images;
+        let first = end.saturating_sub(kept.len() as u64);
+        let next = cursor.next.max(first);
+        let event = usize::try_from(next.saturating_sub(first)).ok().and_then(|at| kept.get(at));
+        event.map_or(EventNext::Idle, |event| {
+            cursor.next = next.saturating_add(1);
+            EventNext::Event(event.clone())
+        })
+    }
+
+    /// Publishes an event of an image, at the time of the last event of a container.
+    pub(super) fn publish_image(&mut self, action: &str, id: &str, name: &str) {
+        let labels = [("name".to_owned(), name.to_owned())].into();
+        let time_nano = self.ring.stamp.1;
+        let (kept, end) = &mut self.ring.images;
+        if kept.len() >= FAKE_EVENTS {
+            kept.pop_front();
+        }
+        kept.push_back(FakeEvent { id: id.into(), action: action.into(), labels, time_nano });
+        *end = end.saturating_add(1);
     }
 
     /// Publishes an event of a container (also for its execs).
@@ -149,6 +191,7 @@ impl State {
     /// Empties the ring and disconnects all subscribers, as a new engine does.
     pub(super) fn forget_events(&mut self) {
         self.ring.entries.clear();
+        self.ring.images.0.clear();
         self.ring.overtaken = None;
         self.cut_events();
     }

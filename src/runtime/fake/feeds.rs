@@ -24,6 +24,8 @@ pub(super) struct Feed {
 pub(super) enum Source {
     /// Events of containers with these labels.
     Events(Cursor, Vec<String>),
+    /// Events of images.
+    Images(Cursor),
     /// No bytes; it ends when this run of the container ends.
     Life(String, u32),
     /// No bytes; it ends with the exec.
@@ -61,9 +63,14 @@ impl Feed {
             match &mut self.source {
                 Source::Events(cursor, labels) => match state.next_event(cursor) {
                     EventNext::Event(e) if labels.iter().all(|l| has_label(&e.labels, l)) => {
-                        self.unsent = line(&e);
+                        self.unsent = line(&e, "container");
                     }
                     EventNext::Event(_) => {}
+                    EventNext::Idle => return true,
+                    EventNext::End(_) => return false,
+                },
+                Source::Images(cursor) => match state.next_image_event(cursor) {
+                    EventNext::Event(e) => self.unsent = line(&e, "image"),
                     EventNext::Idle => return true,
                     EventNext::End(_) => return false,
                 },
@@ -79,9 +86,9 @@ impl Feed {
 }
 
 /// One line of `GET /events`.
-fn line(e: &FakeEvent) -> Vec<u8> {
+fn line(e: &FakeEvent, kind: &str) -> Vec<u8> {
     let mut line = json!({
-        "status": e.action, "id": e.id, "from": e.labels.get("image"), "Type": "container",
+        "status": e.action, "id": e.id, "from": e.labels.get("image"), "Type": kind,
         "Action": e.action, "Actor": { "ID": e.id, "Attributes": e.labels }, "scope": "local",
         "time": e.time_nano / 1_000_000_000, "timeNano": e.time_nano,
     })

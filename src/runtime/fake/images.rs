@@ -99,10 +99,19 @@ impl State {
                 Err(refused(Kind::NotFound, 404, why))
             }
             _ => {
-                self.add_image(reference, true);
+                self.pulled(reference);
                 Ok(Duration::ZERO)
             }
         }
+    }
+
+    /// A pull has ended: the image is there.
+    pub(super) fn pulled(&mut self, reference: &str) {
+        self.add_image(reference, true);
+        let full = full_reference(reference);
+        // Without a digest it ends in a tag.
+        let repository = full.split_once('@').or_else(|| full.rsplit_once(':')).map_or("", |(name, _)| name);
+        self.publish_image("pull", &full, repository);
     }
 
     /// Loads an image archive: every name in its `manifest.json` becomes present and is returned.
@@ -124,7 +133,8 @@ impl State {
             return Err(refused(Kind::Server, 200, why));
         };
         for name in &names {
-            self.add_image(name, true);
+            let id = self.add_image(name, true);
+            self.publish_image("load", &id, &id);
         }
         Ok(names)
     }
@@ -209,8 +219,12 @@ impl State {
             there.tags.retain(|tag| *tag != full);
             there.digests.retain(|digest| *digest != full);
         }
+        if is_name {
+            self.publish_image("untag", &image.id, &image.id);
+        }
         if last {
             self.images.retain(|there| there.id != image.id);
+            self.publish_image("delete", &image.id, &image.id);
         }
         Ok(Reply::Done)
     }
@@ -224,6 +238,9 @@ impl State {
             if Some(&image.id) == id.as_ref() {
                 image.tags.push(full.clone());
             }
+        }
+        if let Some(id) = id {
+            self.publish_image("tag", &id, &full);
         }
     }
 

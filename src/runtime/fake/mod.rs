@@ -163,6 +163,16 @@ impl Fake {
         self.feed(Vec::new(), Source::Events(cursor, labels.to_vec()))
     }
 
+    /// `GET /events` of images; `since` as above.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn image_events(&self, since: Option<i64>) -> Result<OwnedFd, DockerError> {
+        let since = since.map(|s| s.saturating_mul(1_000_000_000));
+        let cursor = self.with(|state| state.subscribe_images(since))?;
+        self.feed(Vec::new(), Source::Images(cursor))
+    }
+
     /// Pulls an image in the scripted time; fails without progress after `at_most`.
     ///
     /// # Errors
@@ -176,7 +186,7 @@ impl Fake {
         }
         if !takes.is_zero() {
             std::thread::sleep(takes);
-            self.with(|state| state.add_image(reference, true));
+            self.with(|state| state.pulled(reference));
         }
         Ok(())
     }

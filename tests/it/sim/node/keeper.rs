@@ -89,7 +89,7 @@ impl Keeping {
     }
 }
 
-fn moment(now: &Now) -> Moment {
+pub(super) fn moment(now: &Now) -> Moment {
     Moment { up: now.mono.0, wall: now.wall }
 }
 
@@ -98,7 +98,7 @@ fn preloaded() -> Option<Set<String>> {
 }
 
 impl World {
-    fn keeping(&mut self) -> Option<&mut Keeping> {
+    pub(super) fn keeping(&mut self) -> Option<&mut Keeping> {
         self.node.as_mut()?.keeping.as_mut()
     }
 
@@ -402,12 +402,16 @@ impl World {
     /// An event of a container that was created from this image.
     pub fn keeper_heard(&mut self, image: &str) {
         let now = moment(&self.now());
+        let id = self.image_id(image);
         if let Some(keeping) = self.keeping() {
-            keeping.records.note_name(image, now);
+            if let Some(id) = id {
+                keeping.records.note_id(image, &id, now);
+            }
+            keeping.records.note_use(image, now);
         }
     }
 
-    fn write_records(&mut self) {
+    pub(super) fn write_records(&mut self) {
         let node = self.node.as_mut().unwrap();
         let keeping = node.keeping.as_mut().unwrap();
         if keeping.records.is_changed() {

@@ -2,6 +2,7 @@
 //! something, a daemon that dies in the middle. The keeper's decisions, its manager and the collector's runs are the
 //! daemon's own code.
 
+mod images;
 mod judge;
 mod keeper;
 mod model;

@@ -156,6 +156,10 @@ impl World {
                 }
             }
         }
+        if self.daemon.as_ref().is_some_and(|d| d.image_cursor.is_none()) {
+            let cursor = self.engine.subscribe_images(None).ok();
+            self.daemon.as_mut().unwrap().image_cursor = cursor;
+        }
         let call = Call::List { labels: vec![format!("{}={ROOT}", labels::ROOT_DIR)] };
         self.record.counts.lists += 1;
         match self.engine.perform(&call, now) {
@@ -174,6 +178,7 @@ impl World {
     }
 
     pub(super) fn drain_events(&mut self) {
+        self.keeper_hears_of_images();
         loop {
             let Some(cursor) = self.daemon.as_mut().and_then(|d| d.cursor.as_mut()) else { return };
             match self.engine.next_event(cursor) {

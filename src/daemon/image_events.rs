@@ -1,0 +1,75 @@
+//! Docker's events of images, beside those of containers and in the same thread: a stream of its own, because the labels by
+//! which the events of containers are chosen would have to be on the images, too. It makes no list and no timer; without
+//! it images are known when they are listed.
+//!
+//! Never here: what an event means.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use crate::base::clock::{Clock as _, System};
+use crate::base::limits;
+use crate::daemon::events::Listener;
+use crate::runtime::connection::Wait;
+use crate::runtime::docker::Docker;
+use crate::runtime::event_stream::{EventNext, EventStream};
+
+/// The stream, while there is one.
+#[derive(Debug, Default)]
+pub(super) struct ImageEvents {
+    stream: Option<EventStream>,
+    /// From where on the next stream replays events, in seconds of wall time: the last event, or the first stream if none
+    /// was heard. `None` for the first stream: a look at all images follows the daemon's start.
+    since: Option<i64>,
+}
+
+impl ImageEvents {
+    /// Subscribes if there is no stream.
+    pub fn subscribe(&mut self, docker: &Docker, listener: &dyn Listener) {
+        if self.stream.is_some() || !listener.wants_images() {
+            return;
+        }
+        match docker.image_events(self.since) {
+            Ok(stream) => {
+                self.since.get_or_insert_with(|| System::start().now().wall.as_second());
+                self.stream = Some(stream);
+            }
+            // The next list tries again.
+            Err(error) => log::debug!("no events of images: {error}"),
+        }
+    }
+
+    /// Becomes readable when there may be events.
+    pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.as_ref().map(EventStream::as_fd)
+    }
+
+    /// Takes the events that are there. Returns whether there may be more.
+    pub fn take(&mut self, listener: &dyn Listener) -> bool {
+        for _ in 0..limits::IMAGE_EVENTS {
+            let Some(stream) = &mut self.stream else { return false };
+            match stream.next(&Wait::at_most(Duration::ZERO)) {
+                EventNext::Event(event) => {
+                    self.since = Some(event.time_nano / NANOS);
+                    listener.image_event(Some(&event));
+                }
+                EventNext::Unread => listener.image_event(None),
+                EventNext::Idle => return false,
+                EventNext::End(why) => {
+                    log::debug!("the events of images ended: {why}");
+                    self.lost(listener);
+                }
+            }
+        }
+        true
+    }
+
+    /// The stream is over.
+    pub fn lost(&mut self, listener: &dyn Listener) {
+        if self.stream.take().is_some() {
+            listener.image_event(None);
+        }
+    }
+}
+
+const NANOS: i64 = 1_000_000_000;
