@@ -135,14 +135,14 @@ impl Collector {
                     self.records().note_id(&name, &id, moment);
                 }
             }
-            Some(Ask::There(id)) => {
-                if self.ask_id(&id).is_err_and(|e| e.refusal() == Some(&RefusalKind::NoSuchImage)) {
-                    self.records().note_gone(&id);
-                }
-            }
-            None => {}
+            Some(Ask::There(id)) if self.is_gone(&id) => self.records().note_gone(&id),
+            Some(Ask::There(_)) | None => {}
         }
         self.write_news();
+    }
+
+    fn is_gone(&self, id: &str) -> bool {
+        self.ask_id(id).is_err_and(|error| error.refusal() == Some(&RefusalKind::NoSuchImage))
     }
 
     fn ask_id(&self, image: &str) -> Result<String, DockerError> {

@@ -22,7 +22,9 @@ impl World {
                 EventNext::Idle => return,
                 EventNext::End(_) => {
                     self.daemon.as_mut().unwrap().image_cursor = None;
-                    self.keeping().map(|keeping| keeping.records.missed_events());
+                    if let Some(keeping) = self.keeping() {
+                        keeping.records.missed_events();
+                    }
                     return;
                 }
                 EventNext::Event(e) => {
