@@ -80,7 +80,11 @@ impl Churn {
                 for victim in of_pod.filter(|c| is_sandbox(c) == sandbox) {
                     self.safe.retain(|id, of| *id != victim.id && !(sandbox && *of == full));
                     // It may have ended already.
+                    let id = victim.id.clone();
                     _ = self.eyes.docker.call(&Call::Kill { id: victim.id, signal: "SIGKILL".to_owned() });
+                    // Docker's list may show it as running for a while, and it would count as safe.
+                    let is_gone = || self.eyes.running().iter().all(|c| c.id != id);
+                    self.faulty.node.wait_until("what was killed is seen to be dead", is_gone);
                 }
             }
         }

@@ -139,5 +139,8 @@ fn the_sandbox_ends_after_its_containers() {
     node.remove("web.yaml");
     node.wait_until("nothing is left", || !node.of("web").iter().any(Container::runs));
     let full = node.full("web");
-    assert!(history.times(&full, "app", "die")[0] <= history.times(&full, "POD", "die")[0]);
+    let ends = || ["app", "POD"].map(|name| history.times(&full, name, "die").first().copied());
+    node.wait_until("both ends are heard of", || ends().iter().all(Option::is_some));
+    let [app, sandbox] = ends();
+    assert!(app <= sandbox, "{app:?} {sandbox:?}");
 }
