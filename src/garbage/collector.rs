@@ -17,7 +17,7 @@ use super::shares::Shares;
 use super::tie::Tie;
 use super::wants::Wants;
 use super::{Order, Report, shares};
-use crate::base::clock::{Boot, Clock, Now};
+use crate::base::clock::{Boot, Clock, Mono, Now};
 use crate::base::hex::short_ids;
 use crate::base::table::Set;
 use crate::base::{limits, thread};
@@ -56,6 +56,8 @@ pub struct Collector {
     writing: Mutex<Writing>,
     /// The last try to write the file failed.
     is_unwritten: AtomicBool,
+    /// When ids of images are asked for again: Docker has not answered in time.
+    asks_again: Mutex<Option<Mono>>,
 }
 
 /// Whether a thread is writing the file. The latest state is written, however many changes came meanwhile.
@@ -86,6 +88,7 @@ impl Collector {
             records: Mutex::new(records),
             writing: Mutex::default(),
             is_unwritten: AtomicBool::new(false),
+            asks_again: Mutex::default(),
         }
     }
 
@@ -146,8 +149,15 @@ impl Collector {
     }
 
     fn ask_id(&self, image: &str) -> Result<String, DockerError> {
+        let mut again = self.asks_again.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.settings.clock.now().mono;
+        if again.is_some_and(|again| now < again) {
+            return Err(DockerError::Timeout("Docker was not asked: it had not answered in time".to_owned()));
+        }
         let call = Call::ImageInspect { image: image.to_owned() };
         let answer = self.settings.docker.begin(&call).within(limits::IMAGE_ASKED).wait();
+        let is_slow = matches!(answer, Err(DockerError::Timeout(_)));
+        *again = is_slow.then(|| self.settings.clock.now().mono.after(limits::IMAGE_NOT_ASKED));
         Ok(answer?.image()?.id)
     }
 

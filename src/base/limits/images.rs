@@ -127,8 +127,10 @@ pub const GARBAGE_RUN: Duration = Duration::from_secs(600);
 pub const GARBAGE_DEAD: Duration = Duration::from_secs(60);
 /// Number of removals in a row without an answer that end the run, too.
 pub const GARBAGE_TIMEOUTS: u32 = 2;
-/// Longest wait for the id of an image that an event names.
-pub const IMAGE_ASKED: Duration = Duration::from_secs(5);
+/// Longest wait for the id of an image that an event names: the events of pods wait behind it.
+pub const IMAGE_ASKED: Duration = Duration::from_millis(500);
+/// After such a wait without an answer no id is asked for so long.
+pub const IMAGE_NOT_ASKED: Duration = Duration::from_secs(60);
 /// Most events of images that are taken before those of containers.
 pub const IMAGE_EVENTS: usize = 64;
 /// Most images whose use is recorded, and most names that are kept for them; others are never too young, and are removed last.

@@ -109,6 +109,21 @@ fn an_image_that_was_pulled_by_hand_is_old_when_the_disk_is_full() {
     assert_eq!(rig.collect(Order::All).images, ["a:1"], "the other is young");
 }
 
+/// The events of pods wait while an id is asked for.
+#[test]
+fn a_docker_that_tells_no_id_in_time_is_not_asked_for_a_while() {
+    let rig = Rig::new("no-id", &["a:1", "b:1"]);
+    rig.faults(Fault::Hang);
+    rig.collector.heard("a:1");
+    rig.fake.with(|state| state.faults = FaultPlan::none());
+    rig.collector.heard("b:1");
+    let is_known = || rig.collector.records().id_of("b:1").is_some();
+    assert!(!is_known(), "it was asked again at once");
+    rig.pass(limits::IMAGE_NOT_ASKED.as_secs() + 1);
+    rig.collector.heard("b:1");
+    assert!(is_known());
+}
+
 /// Regression: another image had got the name of the pod's when the disk was full.
 #[test]
 fn a_container_is_of_the_image_that_had_the_name() {
