@@ -90,7 +90,7 @@ impl Turn {
         }
         self.reject_later_duplicates(&pod, now);
         if let Err(rejection) = self.admit(&pod, over.room()) {
-            if self.postpone(&pod, &rejection, now) || self.go_back(&pod, &rejection, now) {
+            if self.postpone(&pod, &rejection, now) {
                 return;
             }
             // A pod that runs when the daemon starts is not stopped for lack of room: it has its room. One of which only

@@ -340,6 +340,7 @@ impl Turn {
         self.node.evicted_earlier = earlier.evictions;
         self.node.stopped_earlier = earlier.stopping;
         self.node.stopped_earlier.extend(signalled);
+        self.node.sizes_earlier = sizes::of_earlier(&earlier.pods);
         self.node.pods_earlier = earlier.pods;
     }
 

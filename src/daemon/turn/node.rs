@@ -38,6 +38,8 @@ pub(super) struct NodeState {
     pub(super) stopped_earlier: Set<String>,
     /// The pods of an earlier daemon, until Docker is listed.
     pub(super) pods_earlier: Vec<Pod>,
+    /// The sizes of their containers, by UID.
+    pub(super) sizes_earlier: Table<String, String>,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
     /// Containers of those that have ended since Docker's last list.

@@ -65,9 +65,17 @@ impl Turn {
     /// Admits running pods first, so that they keep their ports; then those for which others would be stopped, so that
     /// none starts in vain; then by name, never by time.
     pub(super) fn additions(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
+        let mut resized = Vec::new();
         for pod in self.in_order(pods) {
-            self.addition(pod, now);
+            match self.before_resize(&pod) {
+                Some(before) => {
+                    self.addition(before, now);
+                    resized.push(pod);
+                }
+                None => self.addition(pod, now),
+            }
         }
+        resized.into_iter().for_each(|pod| self.addition(pod, now));
     }
 
     fn in_order(&self, mut pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {

@@ -8,12 +8,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 
 use super::Turn;
 use super::admission::{Rejection, fits};
 use super::entry::{Blocked, Entry};
 use crate::base::clock::Now;
+use crate::base::table::Table;
 use crate::daemon::config::ApiSource;
 use crate::node::devices::ASSIGNED;
 use crate::node::runtimes::{self, RUNTIME};
@@ -92,29 +93,30 @@ impl Turn {
         Arc::new(pod)
     }
 
-    /// Returns true when a pod that an earlier daemon ran, and whose new sizes have no room, runs with the sizes that it
-    /// had, and the resize waits. Of a pod that runs with sizes that fit on the node nothing is known but that it has them.
-    pub(super) fn go_back(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
-        let is_known = self.entries.get(&pod.key).is_some_and(|entry| entry.desired.is_some());
-        let has_room = self.runs_containers(&pod.key, &pod.uid);
-        let is_needed = !has_room || fits::infeasible(pod, &self.config.node).is_some();
-        if is_known || !rejection.is_for_want_of_room() || !is_needed {
-            return false;
+    /// The pod with the sizes that it had, if it is not known what runs of it and they differ from those that it is to have:
+    /// it gets its room first, and the resize is decided when all others have theirs. Where the status file of an earlier
+    /// daemon is gone, what a pod that runs has is not known: its sandbox tells the sizes with which it was made, and others
+    /// may have been put in force since.
+    pub(super) fn before_resize(&self, pod: &DesiredPod) -> Option<Arc<DesiredPod>> {
+        if self.entries.get(&pod.key).is_some_and(|entry| entry.desired.is_some()) {
+            return None;
         }
-        let Some(text) = self.had(pod) else { return false };
-        let Some(before) = pod::sizes::with(pod, text).map(Arc::new) else { return false };
-        self.consider(Arc::clone(&before), now);
-        let runs = self.entries.get(&pod.key).and_then(|entry| entry.desired.as_ref());
-        runs.is_some_and(|runs| runs.uid == before.uid) && self.postpone(pod, rejection, now)
+        let made_with = || self.was_made_with(pod).filter(|_| !self.runs_containers(&pod.key, &pod.uid));
+        let text = self.had(pod).or_else(made_with)?;
+        pod::sizes::with(pod, text).map(Arc::new)
     }
 
-    /// The sizes that a pod of this shape had here.
+    /// The sizes that the pod had before a drain, or at the end of an earlier daemon.
     fn had(&self, pod: &DesiredPod) -> Option<&str> {
         let shape = pod.shape.as_deref()?;
         let drained = self.entries.get(&pod.key).and_then(|entry| entry.had.as_ref());
-        if let Some((_, sizes)) = drained.filter(|(of, _)| of == shape) {
-            return Some(sizes);
-        }
+        let drained = drained.filter(|(of, _)| of == shape).map(|(_, sizes)| sizes);
+        drained.or_else(|| self.node.sizes_earlier.get(&pod.uid)).map(String::as_str)
+    }
+
+    /// The sizes with which a pod of this shape was made.
+    fn was_made_with(&self, pod: &DesiredPod) -> Option<&str> {
+        let shape = pod.shape.as_deref()?;
         // What has ended may have had another UID: an edit has that of a pod that runs.
         let found = self.docker.found.get(&pod.key).into_iter().flatten();
         let of_pod = found.filter(|c| c.manifest.shape.as_deref() == Some(shape));
@@ -152,6 +154,12 @@ impl Turn {
         }
         true
     }
+}
+
+/// The sizes of pods in a status file, by UID: the file holds what runs, not what its source wants.
+pub(super) fn of_earlier(pods: &[Pod]) -> Table<String, String> {
+    let of = |pod: &Pod| Some((pod.metadata.uid.clone()?, pod::sizes::text(pod.spec.as_ref()?)));
+    pods.iter().rev().filter_map(of).collect()
 }
 
 impl Entry {

@@ -214,6 +214,10 @@ fn sizes_that_the_node_does_not_have_wait_for_ever() {
     node.write("r.yaml", sized("r", json!({"requests": {"cpu": "100m"}})).text());
     node.wait_phase("r", "Running");
     let first = node.wait_running("r", "app");
+    // What it has got since counts, and not what it was made with.
+    node.write("r.yaml", sized("r", json!({"requests": {"cpu": "200m"}})).text());
+    let shares = || node.inspect(&node.wait_running("r", "app").id)["HostConfig"]["CpuShares"].clone();
+    node.wait_until("it has its new sizes", || shares() == 204);
     node.write("r.yaml", sized("r", json!({"requests": {"cpu": "1000"}})).text());
     let waits = || {
         let pending = condition(&node, "r", "PodResizePending");
@@ -235,8 +239,7 @@ fn sizes_that_the_node_does_not_have_wait_for_ever() {
     node.says(&["drain", "--root-dir", &root]);
     node.says(&["resume", "--root-dir", &root]);
     node.wait_until("it runs as before", || runs_anew(&second.id));
-    let shares = node.inspect(&node.wait_running("r", "app").id)["HostConfig"]["CpuShares"].clone();
-    assert_eq!(shares, 102, "shares of 100m");
+    assert_eq!(shares(), 204, "shares of 200m");
 }
 
 #[test]
