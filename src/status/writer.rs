@@ -339,8 +339,9 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
                 complained = true;
             }
         }
-        let slot = shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(shared.wake.wait_timeout_while(slot, limits::STATUS_COALESCE, |slot| !slot.closed));
+        if !shared.slot.lock().unwrap_or_else(PoisonError::into_inner).closed {
+            std::thread::sleep(limits::STATUS_COALESCE);
+        }
     }
     shared.slot.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
     shared.wake.notify_all();
