@@ -124,7 +124,6 @@ impl Body {
         let (mut pace, mut before, mut told) = (Pace::new(self.relist), None, false);
         let mut listing = Listing::First;
         loop {
-            images.subscribe(&self.docker, listener);
             let asked = Instant::now();
             let containers = match self.list(&filter) {
                 Ok(containers) => containers,
@@ -136,6 +135,8 @@ impl Body {
             listener.connected(std::mem::replace(&mut listing, Listing::Later));
             listener.listed(&containers, asked.elapsed());
             self.tell(RuntimeEvent::Listed { containers, version: self.docker.version() })?;
+            // After the list: no pod waits for it.
+            images.subscribe(&self.docker, listener);
             let listed = Instant::now();
             let mut relist = pace.next(quiet);
             loop {

@@ -5,7 +5,7 @@
 //! Never here: what an event means.
 
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::base::clock::{Clock as _, System};
 use crate::base::limits;
@@ -21,12 +21,15 @@ pub(super) struct ImageEvents {
     /// From where on the next stream replays events, in seconds of wall time: the last event, or the first stream if none
     /// was heard. `None` for the first stream: a look at all images follows the daemon's start.
     since: Option<i64>,
+    /// When the next stream is asked for, if Docker gave none.
+    again: Option<Instant>,
 }
 
 impl ImageEvents {
     /// Subscribes if there is no stream.
     pub fn subscribe(&mut self, docker: &Docker, listener: &dyn Listener) {
-        if self.stream.is_some() || !listener.wants_images() {
+        let is_early = self.again.is_some_and(|again| Instant::now() < again);
+        if self.stream.is_some() || is_early || !listener.wants_images() {
             return;
         }
         match docker.image_events(self.since) {
@@ -34,8 +37,10 @@ impl ImageEvents {
                 self.since.get_or_insert_with(|| System::start().now().wall.as_second());
                 self.stream = Some(stream);
             }
-            // The next list tries again.
-            Err(error) => log::debug!("no events of images: {error}"),
+            Err(error) => {
+                log::debug!("no events of images: {error}");
+                self.again = Instant::now().checked_add(limits::IMAGE_STREAM_AGAIN);
+            }
         }
     }
 

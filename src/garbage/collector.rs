@@ -133,11 +133,10 @@ impl Collector {
         // Not in the match: the records would be locked in it.
         let asked = self.records().note_event(event, moment);
         match asked {
-            Some(Ask::Id(name)) => {
-                if let Ok(id) = self.ask_id(&name) {
-                    self.records().note_id(&name, &id, moment);
-                }
-            }
+            Some(Ask::Id(name)) => match self.ask_id(&name) {
+                Ok(id) => self.records().note_id(&name, &id, moment),
+                Err(_) => self.records().note_untold(moment),
+            },
             Some(Ask::There(id)) if self.is_gone(&id) => self.records().note_gone(&id),
             Some(Ask::There(_)) | None => {}
         }
@@ -156,8 +155,13 @@ impl Collector {
         }
         let call = Call::ImageInspect { image: image.to_owned() };
         let answer = self.settings.docker.begin(&call).within(limits::IMAGE_ASKED).wait();
-        let is_slow = matches!(answer, Err(DockerError::Timeout(_)));
-        *again = is_slow.then(|| self.settings.clock.now().mono.after(limits::IMAGE_NOT_ASKED));
+        let done = self.settings.clock.now().mono;
+        let took = done.since(now);
+        let pause = match &answer {
+            Err(DockerError::Timeout(_)) => Some(limits::IMAGE_NOT_ASKED),
+            _ => (took > limits::IMAGE_ASKED_SLOW).then(|| took.saturating_mul(limits::IMAGE_ASKED_SHARE)),
+        };
+        *again = pause.map(|pause| done.after(pause));
         Ok(answer?.image()?.id)
     }
 

@@ -77,6 +77,11 @@ impl Records {
         None
     }
 
+    /// An image came, and which one is not known.
+    pub fn note_untold(&mut self, now: Moment) {
+        self.loaded = Some(now);
+    }
+
     /// Some events were missed.
     pub fn missed_events(&mut self) {
         self.ids.clear();

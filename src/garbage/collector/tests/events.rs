@@ -30,9 +30,14 @@ fn a_docker_that_tells_no_id_in_time_is_not_asked_for_a_while() {
     rig.collector.heard("b:1");
     let is_known = || rig.collector.records().id_of("b:1").is_some();
     assert!(!is_known(), "it was asked again at once");
+    // What came meanwhile is as old as the event all the same.
+    rig.fake.with(|state| state.add_image("c:1", true));
+    rig.collector.heard_of_image(Some(&told(EventAction::Pull, "c:1", "c")));
     rig.pass(limits::IMAGE_NOT_ASKED.as_secs() + 1);
     rig.collector.heard("b:1");
     assert!(is_known());
+    rig.pass(60);
+    assert!(rig.collect(Order::All).images.contains(&"c:1".to_owned()));
 }
 
 /// Regression: another image had got the name of the pod's when the disk was full.
