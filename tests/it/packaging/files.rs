@@ -39,10 +39,10 @@ fn the_drain_unit_runs_before_docker_stops() {
     let lines: Vec<&str> = unit.lines().map(str::trim).filter(|l| !l.starts_with('#')).collect();
     for line in [
         "After=docker.service docker.socket containerd.service podkeeper.service",
-        "ExecStart=-/usr/bin/podkeeper resume --shutdown",
+        "ExecStart=-/usr/bin/podkeeper resume --config /etc/podkeeper/config.yaml --shutdown",
         "RemainAfterExit=yes",
         "RefuseManualStop=yes",
-        "ExecStop=/usr/bin/podkeeper drain --shutdown --timeout 80s",
+        "ExecStop=/usr/bin/podkeeper drain --config /etc/podkeeper/config.yaml --shutdown --timeout 80s",
         "TimeoutStopSec=90s",
     ] {
         assert!(lines.contains(&line), "the unit has no line {line}");
