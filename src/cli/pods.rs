@@ -108,7 +108,7 @@ pub fn errors(file: &StatusFile) -> Vec<String> {
     let mut lines: Vec<String> = shown.map(|p| format!("warning: {}", one_line(&p.to_string()))).collect();
     let more = all.len().saturating_sub(limits::ERRORS_SHOWN);
     if more > 0 {
-        lines.push(format!("warning: {more} more errors in manifests (podkeeper check of them lists all)"));
+        lines.push(format!("warning: {more} more errors in manifests (podkeeper check lists them all)"));
     }
     lines
 }
@@ -211,12 +211,12 @@ pub(crate) mod tests {
         check(
             "get pods nope web",
             &["web-node1"],
-            &["pods \"nope\" not found; manifests have 2 errors: podkeeper check of them lists all"],
+            &["pods \"nope\" not found; manifests have 2 errors: podkeeper check lists them all"],
         );
         check(
             "get pods we",
             &[],
-            &["pods \"we\" not found; manifests have 2 errors: podkeeper check of them lists all"],
+            &["pods \"we\" not found; manifests have 2 errors: podkeeper check lists them all"],
         );
         check(
             "get pods proxy",
@@ -251,8 +251,7 @@ pub(crate) mod tests {
         let error = file.problems.iter().find(|p| p.severity == Severity::Error).unwrap().clone();
         file.problems = vec![error; limits::ERRORS_SHOWN + 2];
         assert!(
-            errors(&file)
-                .ends_with("\nwarning: 2 more errors in manifests (podkeeper check of them lists all)"),
+            errors(&file).ends_with("\nwarning: 2 more errors in manifests (podkeeper check lists them all)"),
             "{}",
             errors(&file)
         );

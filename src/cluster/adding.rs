@@ -134,25 +134,22 @@ impl Adding {
     fn begin(&self, view: &PodView, name: &str, now: Mono, work: impl FnOnce() -> Work) -> Option<Mono> {
         let id = (view.pod.uid.clone(), name.to_owned());
         let mut state = self.state();
-        let (of_pod, of_namespace, all) = state.busy(&id.0, &view.pod.key.namespace);
-        let asked = state.asked.get(&id);
-        if let Some(Asked::Failed(_, until)) = asked
-            && now < *until
-        {
-            return Some(*until);
-        }
-        let times = if let Some(Asked::Failed(times, _)) = asked { *times } else { 0 };
-        let work = match (asked, work()) {
-            (Some(Asked::UnderWay(_) | Asked::Killed), _) | (Some(Asked::Made), Work::Make(_)) => {
-                return None;
-            }
-            (_, work) => work,
+        let times = match state.asked.get(&id) {
+            Some(Asked::UnderWay(_) | Asked::Killed) => return None,
+            Some(Asked::Failed(_, until)) if now < *until => return Some(*until),
+            Some(Asked::Failed(times, _)) => *times,
+            Some(Asked::Made) | None => 0,
         };
+        let (of_pod, of_namespace, all) = state.busy(&id.0, &view.pod.key.namespace);
         if of_pod >= limits::ADDED_AT_ONCE_OF_POD
             || of_namespace >= limits::ADDED_AT_ONCE_OF_NAMESPACE
             || all >= limits::ADDED_AT_ONCE
         {
             // The end of one of them wakes the thread.
+            return None;
+        }
+        let work = work();
+        if matches!((state.asked.get(&id), &work), (Some(Asked::Made), Work::Make(_))) {
             return None;
         }
         state.asked.insert(id.clone(), Asked::UnderWay(view.pod.key.namespace.clone()));

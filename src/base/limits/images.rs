@@ -131,8 +131,9 @@ pub const GARBAGE_TIMEOUTS: u32 = 2;
 pub const IMAGE_ASKED: Duration = Duration::from_millis(500);
 /// After such a wait without an answer no id is asked for so long.
 pub const IMAGE_NOT_ASKED: Duration = Duration::from_secs(60);
-/// An answer that took longer than this delays the events of pods: after it no id is asked for so many times as long.
+/// An answer that took longer than this delays the events of pods.
 pub const IMAGE_ASKED_SLOW: Duration = Duration::from_millis(20);
+/// After such an answer no id is asked for so many times as long as it took.
 pub const IMAGE_ASKED_SHARE: u32 = 9;
 /// When Docker gave no stream of the events of images, it is asked for one with the next list after this.
 pub const IMAGE_STREAM_AGAIN: Duration = Duration::from_secs(300);

@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(logs("logs web -c x"), Err("container x is not valid for pod web-node1".into()));
         assert_eq!(
             logs("logs nope"),
-            Err("pods \"nope\" not found; manifests have 2 errors: podkeeper check of them lists all".into())
+            Err("pods \"nope\" not found; manifests have 2 errors: podkeeper check lists them all".into())
         );
         assert_eq!(exec("exec stack -c log"), Ok(("c-stack-log".into(), None)));
     }

@@ -50,7 +50,7 @@ fn in_manifests(file: &StatusFile) -> String {
             Some((name, why)) => format!("; source {name} is not read now: {}", one_line(why)),
             None => String::new(),
         },
-        n => format!("; manifests have {}: podkeeper check of them lists all", many(n, "error")),
+        n => format!("; manifests have {}: podkeeper check lists them all", many(n, "error")),
     }
 }
 
@@ -75,10 +75,7 @@ mod tests {
             assert_eq!(not_found(&file, "default", name), format!("pods \"{name}\" {why}"));
         }
         let other = not_found(&file, "other", "later");
-        assert_eq!(
-            other,
-            "pods \"later\" not found; manifests have 1 error: podkeeper check of them lists all"
-        );
+        assert_eq!(other, "pods \"later\" not found; manifests have 1 error: podkeeper check lists them all");
         file.problems.clear();
         for source in &mut file.sources {
             source.problem = None;

@@ -45,7 +45,8 @@ impl Turn {
         self.return_preempted(now);
         for pod in self.in_order(others) {
             if !self.has_no_place(&pod.key) {
-                self.addition(pod, now);
+                // One by one: who comes first has its room, and its resize is decided before the next one's start.
+                self.additions(vec![pod], now);
             }
         }
     }
