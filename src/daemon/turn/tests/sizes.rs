@@ -385,3 +385,24 @@ fn sizes_without_room_wait_also_for_a_daemon_that_did_not_see_the_pod_run() {
     // Nor is there room for the old sizes.
     check("exited", "a-1", "cpu: 1800m", &[asks("0", "cpu: 1500m")], "0 false");
 }
+
+/// It was judged by its new sizes alone from then on.
+#[test]
+fn a_pod_that_had_no_room_at_the_start_gets_its_old_sizes_when_there_is_room_for_them() {
+    let mut rig = Rig::with(small());
+    let mut sandbox = container("a/a-1/POD exited");
+    let sizes = crate::pod::sizes::text(&shaped("a", "cpu: 1").spec);
+    let more = [(labels::SHAPE, "s".to_owned()), (labels::SIZES, sizes)];
+    sandbox.labels.extend(more.map(|(label, value)| (label.to_owned(), value)));
+    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: vec![sandbox], version: None }));
+    let (a, first) = (shaped("a", "cpu: 64"), asks("0", "cpu: 1500m"));
+    rig.want(&[first, a.clone()]);
+    let cpu = |rig: &Rig| {
+        let entry = rig.turn.entries.get(&key("a"))?;
+        entry.desired.as_ref().map(|pod| crate::pod::requests::request(&pod.spec, "cpu"))
+    };
+    assert_eq!(cpu(&rig), None);
+    rig.want(std::slice::from_ref(&a));
+    rig.gone("0");
+    assert_eq!(cpu(&rig), Some(1000));
+}
