@@ -21,7 +21,7 @@ pub fn run(parsed: &Parsed) -> Outcome {
         Ok(base) => base,
         Err(error) => {
             say(&error.to_string());
-            return Ok(Exit::Usage);
+            return Ok(error.exit);
         }
     };
     let Some(ApiSource::Cluster(server)) = &base.sources.api else {

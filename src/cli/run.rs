@@ -23,7 +23,7 @@ use crate::network::{Cni, DockerNetwork, NetworkConfig};
 use crate::node::sys;
 use crate::node::{Machine, Node};
 use crate::plan::DeadPolicy;
-use crate::source::signature::{GROUP, Verifier};
+use crate::source::signature::{GROUP, KeyFileError, Verifier};
 use crate::source::{api, http};
 use crate::worker::pulls::Pace;
 
@@ -36,7 +36,7 @@ pub fn run(parsed: &Parsed, arguments: Vec<OsString>) -> Exit {
         Ok(config) => config,
         Err(error) => {
             say(&error.to_string());
-            return Exit::Usage;
+            return error.exit;
         }
     };
     // Held until the process ends: the kernel releases the locks, however it ends.
@@ -84,11 +84,8 @@ pub(super) fn configuration(verb: Verb, parsed: &Parsed, host: &str) -> Result<C
     }
     let full = |path: &Path| absolute(path).map_err(|e| refuse(format!("path {}: {e}", path.display())));
     let node_labels = node_labels(options, &node_name);
-    let keys = if verb == Verb::Check { "verify-key" } else { "manifest-verify-key" };
-    let verifier = verifier(&options.sources.verify_keys)
-        .map_err(|why| refuse(format!("invalid argument for \"--{keys}\" flag: {why}")))?
-        .map(|v| v.at_least(options.sources.manifest_min_version))
-        .map(|v| Arc::new(v.of_node(&node_name, node_labels.get(GROUP).map(String::as_str))));
+    let verifier = verifier(options, &node_name, &node_labels)
+        .map_err(|(exit, why)| UsageError { exit, ..refuse(why) })?;
     let eviction = options.eviction.settings().map_err(refuse)?;
     let root_dir = full(&options.directories.root)?;
     let machine = machine(verb, options, &root_dir);
@@ -217,8 +214,21 @@ fn network(
 }
 
 /// The keys that manifests must be signed with; `None` when no key file is given.
-fn verifier(key_files: &[PathBuf]) -> Result<Option<Verifier>, String> {
-    if key_files.is_empty() { Ok(None) } else { Verifier::load(key_files).map(Some) }
+fn verifier(
+    options: &Options,
+    node_name: &str,
+    node_labels: &BTreeMap<String, String>,
+) -> Result<Option<Arc<Verifier>>, (Exit, String)> {
+    if options.sources.verify_keys.is_empty() {
+        return Ok(None);
+    }
+    let verifier = Verifier::load(&options.sources.verify_keys).map_err(|error| match error {
+        KeyFileError::Unread(why) => (Exit::Failure, format!("verification key of manifests: {why}")),
+        KeyFileError::Invalid(why) => (Exit::Usage, format!("verification key of manifests: {why}")),
+    })?;
+    let verifier = verifier.at_least(options.sources.manifest_min_version);
+    let group = node_labels.get(GROUP).map(String::as_str);
+    Ok(Some(Arc::new(verifier.of_node(node_name, group))))
 }
 
 /// The number of parallel pulls: one, unless pulls are not serialized. A limit of two or more implies that, as
@@ -303,5 +313,17 @@ pub(crate) mod tests {
         assert_eq!((network.cluster_dns.len(), network.node_ips.len()), (1, 1));
         let error = configuration(Verb::Run, &parsed("run --pod-manifest-path m"), "my_host").unwrap_err();
         assert!(error.message.contains("\"my_host\" is not an RFC 1123 subdomain"), "{}", error.message);
+        let wrong = |key: &str| {
+            let line = format!("run --pod-manifest-path m --manifest-verify-key {key}");
+            let error = configuration(Verb::Run, &parsed(&line), "n").unwrap_err();
+            (error.exit, error.message)
+        };
+        let (exit, message) = wrong("/nowhere/key");
+        assert_eq!(exit, Exit::Failure, "systemd tries again: {message}");
+        assert!(
+            message.starts_with("verification key of manifests: /nowhere/key: cannot be read"),
+            "{message}"
+        );
+        assert_eq!(wrong(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).0, Exit::Usage);
     }
 }

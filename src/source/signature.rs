@@ -93,6 +93,15 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// A key file that cannot be used; the text names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyFileError {
+    /// It cannot be read: it may be there later, as on a file system that is mounted late.
+    Unread(String),
+    /// It holds no keys.
+    Invalid(String),
+}
+
 impl Verifier {
     /// Reads the text of a key file: minisign's, or several of them one after the other.
     ///
@@ -131,16 +140,16 @@ impl Verifier {
     ///
     /// # Errors
     /// The first file that cannot be used, with its name.
-    pub fn load(paths: &[PathBuf]) -> Result<Verifier, String> {
+    pub fn load(paths: &[PathBuf]) -> Result<Verifier, KeyFileError> {
         let mut keys = Vec::new();
         for path in paths {
-            let wrong = |why: String| format!("{}: {why}", path.display());
+            let named = |why: &dyn fmt::Display| format!("{}: {why}", path.display());
             let text = regular::read_text(path, limits::VERIFY_KEYS_BYTES);
-            let text = text.map_err(|e| wrong(format!("cannot be read: {e}")))?;
-            keys.extend(Verifier::parse(&text).map_err(wrong)?.keys);
+            let text = text.map_err(|e| KeyFileError::Unread(named(&format!("cannot be read: {e}"))))?;
+            keys.extend(Verifier::parse(&text).map_err(|why| KeyFileError::Invalid(named(&why)))?.keys);
         }
         let (node, least) = (Bound::default(), Edition::default());
-        if keys.is_empty() { Err("no key file given".to_owned()) } else { Ok(Verifier { keys, node, least }) }
+        Ok(Verifier { keys, node, least })
     }
 
     /// Checks that one of the keys signed exactly this content, for this node. Both of minisign's forms are accepted,

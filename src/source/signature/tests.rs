@@ -78,8 +78,13 @@ fn key_files_that_are_none() {
     let secret = "untrusted comment: minisign encrypted secret key\nRWRTY0IyAAAA\n";
     check(secret, "line 2 is no minisign public key: it is cut short or not in minisign's format");
     check(&"#\n".repeat(5), "holds no minisign public key");
+    let error = Verifier::load(&["/nonexistent/key".into()]).unwrap_err();
     assert!(
-        Verifier::load(&["/nonexistent/key".into()]).unwrap_err().starts_with("/nonexistent/key: cannot")
+        matches!(&error, KeyFileError::Unread(why) if why.starts_with("/nonexistent/key: cannot be read"))
+    );
+    let error = Verifier::load(&[concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into()]).unwrap_err();
+    assert!(
+        matches!(&error, KeyFileError::Invalid(why) if why.contains("Cargo.toml: line 1 is no minisign"))
     );
 }
 
