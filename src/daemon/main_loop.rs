@@ -31,9 +31,9 @@ use crate::node::{kernel, sys};
 use crate::pod::PodKey;
 use crate::recorder::object;
 use crate::runtime::docker::Endpoint;
-use crate::status::file;
 use crate::status::task::{Pulses, Task};
 use crate::status::writer::Restore;
+use crate::status::{file, resized};
 use crate::worker::signalled::Signalled;
 use crate::worker::thread::Worker;
 
@@ -77,8 +77,9 @@ fn run_main_thread(
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
     // A missing or unreadable file only costs the waiting time of evicted pods.
-    let earlier = file::read(&config.run_dir).map(|read| Earlier::of(read.file));
-    turn.restore_unfinished(earlier.unwrap_or_default(), Signalled::new(&config.run_dir).earlier());
+    let earlier = file::read(&config.run_dir).map(|read| Earlier::of(read.file)).unwrap_or_default();
+    let signalled = Signalled::new(&config.run_dir).earlier();
+    turn.restore_unfinished(earlier, signalled, resized::read(&config.root_dir));
     let actors = wiring::start(&config, events_in, Kind::Whole(restore), pulses, turn.events())?;
     if let Some(host) = &actors.host {
         host.writer.set_earlier_events(turn.events());
@@ -86,8 +87,7 @@ fn run_main_thread(
     if let Some(told) = &actors.told {
         told.tell_events(turn.events());
     }
-    // What an earlier daemon was removing when it ended, whatever the sources will tell.
-    actors.remove_volumes(Set::new());
+    actors.remove_volumes(Set::new()); // What an earlier daemon was removing, whatever the sources will tell.
     let once = config.runs_once.then(|| actors.tools.clock.now().mono);
     let marker = Marker::Awaited(after(limits::MARKER_PATIENCE));
     let (workers, settled) = (Table::new(), Settled::Yes);

@@ -9,6 +9,7 @@ pub mod file;
 pub mod local_objects;
 pub mod node_object;
 mod phase;
+pub mod resized;
 pub mod snapshot;
 pub mod task;
 #[cfg(test)]

@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub claims: Table<String, Vec<ClaimView>>,
     /// The rights of each source's pods when a pod has to be evicted.
     pub standings: Table<Source, StandingView>,
+    /// By UID, the sizes of pods whose sandboxes were made with others; `None` while that is not known.
+    pub resized: Option<Table<String, String>>,
     /// UIDs of pods of which no container runs and whose files are being removed; they need not be shown.
     pub removing: Set<String>,
     /// By identity.

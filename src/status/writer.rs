@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::snapshot::{KeptImages, Snapshot};
-use super::{file, local_objects};
+use super::{file, local_objects, resized};
 use crate::base::table::Set;
 use crate::base::{limits, thread};
 use crate::network::address;
@@ -233,6 +233,8 @@ struct Files<'a> {
     /// Objects, and the creation time of those without one. The rendered bytes are not kept, because they would double
     /// the memory.
     objects: Option<(Arc<Scopes>, String)>,
+    /// See [`resized`].
+    resized: resized::Written,
 }
 
 impl Files<'_> {
@@ -277,6 +279,9 @@ impl Files<'_> {
         self.status = bytes;
         let has_new = self.objects.as_ref().is_none_or(|(old, _)| !Arc::ptr_eq(old, &objects));
         self.objects = Some((objects, local_objects::begun(&snapshot)));
+        if let Some(sizes) = &snapshot.resized {
+            self.resized.keep(Path::new(&snapshot.root_dir), sizes);
+        }
         self.snapshot = Some(snapshot);
         if failed {
             return self.write_all();
@@ -299,7 +304,9 @@ impl Files<'_> {
 
 fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: &Restore) {
     let (snapshot, status, kept, objects) = (None, Vec::new(), Vec::new(), None);
-    let mut files = Files { shared, run_dir, node, node_ips, restore, snapshot, status, kept, objects };
+    let resized = resized::Written::default();
+    let mut files =
+        Files { shared, run_dir, node, node_ips, restore, snapshot, status, kept, objects, resized };
     let mut events_written = None;
     let mut complained = false;
     // A failed write leaves old files, so everything is written again.

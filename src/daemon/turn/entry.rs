@@ -11,7 +11,7 @@ use super::aliases::Taken;
 use super::evicted::{Evicted, Evictions};
 use super::hold::{Held, Why};
 use super::networks::Elsewhere;
-use super::sizes::Postponed;
+use super::sizes::{Postponed, Resized};
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::table::{Set, Table};
@@ -39,6 +39,8 @@ pub(super) struct Entry {
     pub(super) stopped_for: Option<(Duration, Mono)>,
     /// The shape of the pod whose new sizes had no room last, and the sizes that it had: it returns with them after a drain.
     pub(super) had: Option<(String, String)>,
+    /// The sizes in force, where they are not those with which its sandbox was made.
+    pub(super) resized: Option<Resized>,
 }
 
 /// A thread could not be started.

@@ -335,12 +335,19 @@ impl Turn {
         self.ring.restore(kept);
     }
 
-    /// Takes over what an earlier daemon had not finished. `signalled`: the containers that it had signalled.
-    pub fn restore_unfinished(&mut self, earlier: Earlier, signalled: Set<String>) {
+    /// Takes over what an earlier daemon had not finished. `signalled`: the containers that it had signalled;
+    /// `resized`: the sizes that pods had got since their sandboxes were made, by UID.
+    pub fn restore_unfinished(
+        &mut self,
+        earlier: Earlier,
+        signalled: Set<String>,
+        resized: Table<String, String>,
+    ) {
         self.node.evicted_earlier = earlier.evictions;
         self.node.stopped_earlier = earlier.stopping;
         self.node.stopped_earlier.extend(signalled);
         self.node.sizes_earlier = sizes::of_earlier(&earlier.pods);
+        self.node.sizes_kept = resized;
         self.node.pods_earlier = earlier.pods;
     }
 

@@ -38,8 +38,11 @@ pub(super) struct NodeState {
     pub(super) stopped_earlier: Set<String>,
     /// The pods of an earlier daemon, until Docker is listed.
     pub(super) pods_earlier: Vec<Pod>,
-    /// The sizes of their containers, by UID.
+    /// The sizes of their containers, by UID, until they run in this daemon.
     pub(super) sizes_earlier: Table<String, String>,
+    /// By UID, the sizes that pods had got since their sandboxes were made, until they run in this daemon: known also after a
+    /// boot.
+    pub(super) sizes_kept: Table<String, String>,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
     /// Containers of those that have ended since Docker's last list.

@@ -179,11 +179,15 @@ impl Turn {
         {
             self.wish(&pod.key, Wish::Stop(StopOrder::new(Some(grace), HURRIED)));
         }
+        let resized = self.resized(&pod);
         let entry = self.entries.get_or_default(pod.key.clone());
+        entry.resized = resized;
         if entry.desired.as_ref().is_some_and(|old| old.uid != pod.uid) {
             entry.taken.clear();
         }
         entry.desired = Some(Arc::clone(&pod));
+        self.node.sizes_earlier.remove(&pod.uid);
+        self.node.sizes_kept.remove(&pod.uid);
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
 

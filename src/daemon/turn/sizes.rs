@@ -31,6 +31,14 @@ pub(super) struct Postponed {
     since: crate::base::clock::Timestamp,
 }
 
+/// Sizes of a pod that were put in force after its sandbox was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resized {
+    shape: String,
+    uid: String,
+    sizes: String,
+}
+
 /// Why a resize waits, as in the kubelet's condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pending {
@@ -94,15 +102,12 @@ impl Turn {
     }
 
     /// The pod with the sizes that it had, if it is not known what runs of it and they differ from those that it is to have:
-    /// it gets its room first, and the resize is decided when all others have theirs. Where the status file of an earlier
-    /// daemon is gone, what a pod that runs has is not known: its sandbox tells the sizes with which it was made, and others
-    /// may have been put in force since.
+    /// it gets its room first, and the resize is decided when all others have theirs.
     pub(super) fn before_resize(&self, pod: &DesiredPod) -> Option<Arc<DesiredPod>> {
         if self.entries.get(&pod.key).is_some_and(|entry| entry.desired.is_some()) {
             return None;
         }
-        let made_with = || self.was_made_with(pod).filter(|_| !self.runs_containers(&pod.key, &pod.uid));
-        let text = self.had(pod).or_else(made_with)?;
+        let text = self.had(pod).or_else(|| self.was_made_with(pod))?;
         pod::sizes::with(pod, text).map(Arc::new)
     }
 
@@ -111,17 +116,49 @@ impl Turn {
         let shape = pod.shape.as_deref()?;
         let drained = self.entries.get(&pod.key).and_then(|entry| entry.had.as_ref());
         let drained = drained.filter(|(of, _)| of == shape).map(|(_, sizes)| sizes);
-        drained.or_else(|| self.node.sizes_earlier.get(&pod.uid)).map(String::as_str)
+        let resized = self.entries.get(&pod.key).and_then(|entry| entry.resized.as_ref());
+        let resized = resized.filter(|resized| resized.shape == *shape).map(|resized| &resized.sizes);
+        drained.or(resized).or_else(|| self.node.sizes_earlier.get(&pod.uid)).map(String::as_str)
     }
 
-    /// The sizes with which a pod of this shape was made.
+    /// The sizes that a pod of this shape had last, as far as is known without the status file of an earlier daemon.
     fn was_made_with(&self, pod: &DesiredPod) -> Option<&str> {
         let shape = pod.shape.as_deref()?;
         // What has ended may have had another UID: an edit has that of a pod that runs.
         let found = self.docker.found.get(&pod.key).into_iter().flatten();
         let of_pod = found.filter(|c| c.manifest.shape.as_deref() == Some(shape));
-        let latest = of_pod.filter_map(|c| Some((c.attempt, c.kept()?.sizes.as_deref()?))).max();
-        latest.map(|(_, sizes)| sizes)
+        let latest = of_pod.filter_map(|c| {
+            let made_with = c.kept()?.sizes.as_ref();
+            Some((c.attempt, self.node.sizes_kept.get(&c.uid).or(made_with)?))
+        });
+        latest.max().map(|(_, sizes)| sizes.as_str())
+    }
+
+    /// The sizes of a pod that is to run with them, if its sandbox does not tell the same.
+    pub(super) fn resized(&self, pod: &DesiredPod) -> Option<Resized> {
+        let shape = pod.shape.clone()?;
+        let sizes = pod::sizes::text(&pod.spec);
+        let found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
+        let made_with = found.filter_map(|c| Some((c.attempt, c.kept()?.sizes.as_ref()?))).max();
+        let differs = match made_with {
+            Some((_, made_with)) => *made_with != sizes,
+            None => {
+                // It is being made, or too many sizes are not on it.
+                let old = self.entries.get(&pod.key).and_then(|entry| entry.desired.as_ref());
+                old.is_some_and(|old| old.uid == pod.uid && pod::sizes::text(&old.spec) != sizes)
+            }
+        };
+        differs.then(|| Resized { shape, uid: pod.uid.clone(), sizes })
+    }
+
+    /// By UID, the sizes of pods whose sandboxes tell others, for the next daemon. `None` as long as it is not known of which
+    /// pods that is true.
+    pub(super) fn all_resized(&self) -> Option<Table<String, String>> {
+        let found = self.docker.listed.then(|| self.docker.found.iter().flat_map(|(_, all)| all))?;
+        let kept = found.filter_map(|c| Some((c.uid.clone(), self.node.sizes_kept.get(&c.uid)?.clone())));
+        let resized = self.entries.values().filter_map(|entry| entry.resized.as_ref());
+        let resized = resized.map(|resized| (resized.uid.clone(), resized.sizes.clone()));
+        Some(kept.chain(resized).collect())
     }
 
     /// Returns true when the refused pod is a resize of a running one: the pod runs on with its old sizes,

@@ -81,6 +81,7 @@ impl Turn {
             info: self.node_view(),
             also_wanted: self.also_wanted(),
             evictions: self.eviction_views(now),
+            resized: self.all_resized(),
             removing: self.removing(),
             sources: self.source_views(&problems),
             policies: self.policies(),

@@ -53,6 +53,7 @@ pub(crate) fn snapshot() -> Snapshot {
         info: NodeView::default(),
         also_wanted: Table::new(),
         evictions: Table::new(),
+        resized: None,
         removing: ["left-1".to_owned()].into(),
         sources: vec![],
         policies: Table::new(),

@@ -75,19 +75,22 @@ impl World {
         let is_lost = self.below(4) == 0;
         self.kill_daemon();
         self.start_daemon();
-        if !is_lost {
+        let earlier = if is_lost {
+            Earlier::default()
+        } else {
             let written = |view: PodView| Pod {
                 metadata: view.pod.metadata.clone(),
                 spec: Some((*view.pod.spec).clone()),
                 status: None,
             };
-            let earlier = Earlier {
+            Earlier {
                 pods: before.pods.into_iter().map(written).collect(),
                 evictions: before.evictions,
                 stopping: before.docker.stopping,
-            };
-            self.daemon.as_mut().unwrap().turn.restore_unfinished(earlier, Default::default());
-        }
+            }
+        };
+        let resized = before.resized.unwrap_or_default();
+        self.daemon.as_mut().unwrap().turn.restore_unfinished(earlier, Default::default(), resized);
     }
 
     /// Names of the pods that have been told to go.

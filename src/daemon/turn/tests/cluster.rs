@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::rig::{Rig, acts, config_with, container, pod, pod_of};
 use crate::base::clock::Timestamp;
-use crate::base::table::Set;
+use crate::base::table::{Set, Table};
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::{Earlier, Event};
 use crate::machine::Report;
@@ -139,7 +139,7 @@ fn a_deletion_that_was_told_before_docker_is_listed_keeps_its_grace_period() {
     });
     let told_after = |list: &str, stopping: Set<String>| {
         let mut rig = rig();
-        rig.turn.restore_unfinished(Earlier::default(), stopping);
+        rig.turn.restore_unfinished(Earlier::default(), stopping, Table::new());
         for pods in [&[Arc::clone(&deleted)][..], &[]] {
             assert_eq!(set(&mut rig, pods, None), [""; 0]);
         }

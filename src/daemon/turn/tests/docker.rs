@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 
 use super::rig::{Rig, acts, container, key, pod};
+use crate::base::table::Table;
 use crate::daemon::turn::{Earlier, Event, OutOfMemory, RuntimeEvent};
 use crate::machine::{Hint, Report};
 use crate::runtime::labels;
@@ -116,7 +117,7 @@ fn a_worker_begins_with_what_the_list_held_unless_an_event_came_since() {
 fn a_worker_knows_what_was_signalled_also_where_an_event_came_since() {
     let id = container(SEEN[1]).id;
     let mut rig = Rig::new();
-    rig.turn.restore_unfinished(Earlier::default(), [id.clone()].into());
+    rig.turn.restore_unfinished(Earlier::default(), [id.clone()].into(), Table::new());
     rig.list(&SEEN);
     let ended = RuntimeEvent::Changed { key: key("a"), hint: Hint::Changed(id.clone()) };
     assert_eq!(acts(rig.handle(Event::Runtime(ended))), [""; 0]);

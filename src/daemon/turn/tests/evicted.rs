@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::rig::{Rig, acts, key, pod, pod_of};
 use crate::base::limits;
-use crate::base::table::Set;
+use crate::base::table::{Set, Table};
 use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::daemon::turn::{Earlier, Event};
 use crate::eviction::{Eviction, News};
@@ -172,7 +172,11 @@ fn an_evicted_pod_waits_on_under_the_next_daemon() {
     next.now = rig.now.after(Duration::from_secs(60));
     let mut earlier = earlier;
     earlier.insert("default/c".to_owned(), earlier["default/a"].clone());
-    next.turn.restore_unfinished(Earlier { evictions: earlier, ..Earlier::default() }, Set::new());
+    next.turn.restore_unfinished(
+        Earlier { evictions: earlier, ..Earlier::default() },
+        Set::new(),
+        Table::new(),
+    );
     next.want(&[pod("a"), pod("b"), pod("c")]);
     let acts_of = acts(next.list(&["b/b-1/POD running", "b/b-1/app running"]));
     assert!(!acts_of.contains(&"run a/a-1".to_owned()), "{acts_of:?}");
@@ -200,7 +204,11 @@ fn what_was_evicted_waits_also_after_two_daemons() {
 
     let mut third = Rig::new();
     third.now = second.now.after(limits::EVICTED_MIN);
-    third.turn.restore_unfinished(Earlier { evictions: kept.clone(), ..Earlier::default() }, Set::new());
+    third.turn.restore_unfinished(
+        Earlier { evictions: kept.clone(), ..Earlier::default() },
+        Set::new(),
+        Table::new(),
+    );
     third.handle(short_of(&[Pressure::Memory]));
     third.want(&[pod("a")]);
     third.list(&[]);
@@ -211,7 +219,7 @@ fn what_was_evicted_waits_also_after_two_daemons() {
 
     let mut late = Rig::new();
     late.now = rig.now.after(limits::EVICTED_MIN + limits::EVICTED_MAX);
-    late.turn.restore_unfinished(Earlier { evictions: kept, ..Earlier::default() }, Set::new());
+    late.turn.restore_unfinished(Earlier { evictions: kept, ..Earlier::default() }, Set::new(), Table::new());
     assert!(late.snapshot().evictions.is_empty(), "the next one would not count with it");
 }
 
@@ -224,7 +232,11 @@ fn an_eviction_in_the_far_future_ends_all_the_same() {
     let view = earlier.get_mut("default/a").unwrap();
     view.until = view.until.checked_add(Duration::from_secs(1 << 30)).unwrap();
     let mut next = Rig::new();
-    next.turn.restore_unfinished(Earlier { evictions: earlier, ..Earlier::default() }, Set::new());
+    next.turn.restore_unfinished(
+        Earlier { evictions: earlier, ..Earlier::default() },
+        Set::new(),
+        Table::new(),
+    );
     next.want(&[pod("a")]);
     next.list(&[]);
     assert_eq!(next.shown(), "a Failed Evicted");

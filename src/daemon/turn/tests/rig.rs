@@ -277,7 +277,7 @@ impl Rig {
                 .chain(before.docker.replaced.clone())
                 .collect(),
         };
-        self.turn.restore_unfinished(earlier, Set::new());
+        self.turn.restore_unfinished(earlier, Set::new(), Table::new());
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {

@@ -1,15 +1,14 @@
 //! Resources of the node: room, devices, sysctls; and resizes of running pods.
 
-use std::sync::Arc;
+mod earlier;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::sync::Arc;
 
 use super::rig::{Rig, acts, config, container, key, pod, pod_of};
 use crate::base::table::Set;
 use crate::daemon::config::Config;
 use crate::daemon::turn::admission::{Chosen, Room, admit};
-use crate::daemon::turn::{Earlier, Effect, Event, RuntimeEvent};
+use crate::daemon::turn::{Effect, Event, RuntimeEvent};
 use crate::machine::{Report, Wish};
 use crate::node::Node;
 use crate::node::devices::{ASSIGNED, DEVICE, Pools};
@@ -330,79 +329,4 @@ fn what_runs_when_the_daemon_begins_is_not_stopped_for_want_of_room() {
     rig.list(&["a/a-1/POD running", "a/a-1/app running"]);
     assert_eq!(acts(rig.want(&[asks("a", "cpu: 5"), asks("b", "cpu: 1")])), ["spawn a", "run a/a-1"]);
     assert_eq!(rig.shown(), "a Pending, b Failed OutOfcpu");
-}
-
-/// An edit to more than the node has was put in force by the next daemon, and kept the pod down after a boot.
-#[test]
-fn sizes_without_room_wait_also_for_a_daemon_that_did_not_see_the_pod_run() {
-    let run =
-        |told: Option<&str>, state: &str, of: &str, new: &str, others: &[Arc<DesiredPod>], expected: &str| {
-            let mut rig = Rig::with(small());
-            if let Some(cpu) = told {
-                let pod = shaped("a", cpu);
-                let metadata = ObjectMeta { uid: Some(pod.uid.clone()), ..ObjectMeta::default() };
-                let pods = vec![Pod { metadata, spec: Some(PodSpec::clone(&pod.spec)), status: None }];
-                rig.turn.restore_unfinished(Earlier { pods, ..Earlier::default() }, Set::new());
-            }
-            let all = ["a/UID/POD", "a/UID/app"].map(|place| {
-                let mut container = container(&format!("{} {state}", place.replace("UID", of)));
-                let sizes = crate::pod::sizes::text(&shaped("a", "cpu: 1").spec);
-                let more = [(labels::SHAPE, "s".to_owned()), (labels::SIZES, sizes)];
-                container.labels.extend(more.map(|(label, value)| (label.to_owned(), value)));
-                container
-            });
-            rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: all.into(), version: None }));
-            let mut pods = vec![shaped("a", new)];
-            pods.extend(others.iter().cloned());
-            rig.want(&pods);
-            let cpu = |pod: &DesiredPod| crate::pod::requests::request(&pod.spec, "cpu");
-            let runs = rig.turn.entries.get(&key("a")).and_then(|entry| entry.desired.clone());
-            if let Some(runs) = &runs {
-                rig.status(runs, "Running", false);
-            }
-            let shown = format!("{} {}", runs.as_deref().map(cpu).unwrap_or_default(), shows_resize(&rig));
-            assert_eq!(shown, expected, "{told:?} {state} {of} {new}");
-        };
-    // What the earlier daemon told, not what the sandbox was made with.
-    let b = || asks("0", "cpu: 500m");
-    run(Some("cpu: 300m"), "running", "a-1", "cpu: 64", &[], "300 true");
-    run(Some("cpu: 300m"), "running", "a-1", "cpu: 1800m", &[b()], "300 true");
-    run(Some("cpu: 300m"), "exited", "a-1", "cpu: 1800m", &[b()], "300 true");
-    run(Some("cpu: 1800m"), "running", "a-1", "cpu: 1800m", &[b()], "1800 false");
-    // Without its file only what is made anew gets those of the sandbox.
-    let check = |state: &str, of: &str, new: &str, others: &[Arc<DesiredPod>], expected: &str| {
-        run(None, state, of, new, others, expected);
-    };
-    check("running", "a-1", "cpu: 64", &[], "64000 false");
-    check("exited", "a-1", "cpu: 64", &[], "1000 true");
-    check("exited", "a-0", "cpu: 64", &[], "1000 true");
-    check("running", "a-1", "cpu: 1800m", &[b()], "1800 false");
-    check("exited", "a-1", "cpu: 1800m", &[], "1800 false");
-    check("exited", "a-1", "cpu: 1800m", &[b()], "1000 true");
-    // Those that come later in the order had their room, too.
-    let c = || asks("c", "cpu: 500m");
-    check("exited", "a-1", "cpu: 1800m", &[c()], "1000 true");
-    // Nor is there room for the old sizes.
-    check("exited", "a-1", "cpu: 1800m", &[asks("0", "cpu: 1500m")], "0 false");
-}
-
-/// It was judged by its new sizes alone from then on.
-#[test]
-fn a_pod_that_had_no_room_at_the_start_gets_its_old_sizes_when_there_is_room_for_them() {
-    let mut rig = Rig::with(small());
-    let mut sandbox = container("a/a-1/POD exited");
-    let sizes = crate::pod::sizes::text(&shaped("a", "cpu: 1").spec);
-    let more = [(labels::SHAPE, "s".to_owned()), (labels::SIZES, sizes)];
-    sandbox.labels.extend(more.map(|(label, value)| (label.to_owned(), value)));
-    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: vec![sandbox], version: None }));
-    let (a, first) = (shaped("a", "cpu: 64"), asks("0", "cpu: 1500m"));
-    rig.want(&[first, a.clone()]);
-    let cpu = |rig: &Rig| {
-        let entry = rig.turn.entries.get(&key("a"))?;
-        entry.desired.as_ref().map(|pod| crate::pod::requests::request(&pod.spec, "cpu"))
-    };
-    assert_eq!(cpu(&rig), None);
-    rig.want(std::slice::from_ref(&a));
-    rig.gone("0");
-    assert_eq!(cpu(&rig), Some(1000));
 }
