@@ -79,6 +79,9 @@ pub(super) struct Member {
     pub create_lost: Option<Mono>,
     /// Starts whose answers were lost, since one was known to work: the next create waits.
     pub start_retry: Option<Retry>,
+    /// When Docker last denied a container that ran: the next one comes in its place. Somebody has removed it, or Docker is
+    /// wrong and it runs on.
+    pub lost: Option<Mono>,
     /// A container that cannot be found holds its name: this suffix makes another one.
     pub suffix: Option<u32>,
     /// State of its image.
@@ -133,6 +136,7 @@ static NOTHING: Member = Member {
     create_retry: None,
     create_lost: None,
     start_retry: None,
+    lost: None,
     suffix: None,
     image: ImageState::Untold,
     image_user: None,

@@ -1,5 +1,7 @@
 //! Removes dead containers. No other step waits for a removal (moby/moby#22312).
 
+use k8s_openapi::api::core::v1::Container;
+
 use super::Machine;
 use super::calls::Job;
 use super::containers::merge::short;
@@ -75,6 +77,40 @@ impl Machine {
         true
     }
 
+    /// Notes that Docker denies a container, if it ran and was not to be stopped.
+    pub(super) fn note_lost(&mut self, id: &str, now: &Now) {
+        let Some((owned, record)) = self.containers.current_mut(id) else { return };
+        if !owned.state.is_running() || record.run.stop.is_some() {
+            return;
+        }
+        if let Some(name) = owned.container_name().map(str::to_owned) {
+            self.members.get_mut(&name).lost = Some(now.mono);
+        }
+    }
+
+    /// Shows on a container whose predecessor was lost, and the one before it as well, how long its back-off takes. Returns true
+    /// while it is not over. The first is replaced at once.
+    pub(super) fn wait_after_loss(&mut self, pod: &DesiredPod, container: &Container, now: &Now) -> bool {
+        let lost = self.members.get(&container.name).lost;
+        let Verdict::Wait { until, delay } = self.members.crashes.check(&loss_key(container), lost, now.mono)
+        else {
+            return false;
+        };
+        let message = backoff::crash_message(delay, &container.name, pod);
+        let told = [words::backs_off(&container.name, pod)];
+        self.wait_for(&container.name, Reason::CrashLoopBackOff, &message, told);
+        self.out.wake_at(until);
+        true
+    }
+
+    /// Counts a loss, once its successor is made.
+    pub(super) fn count_loss(&mut self, container: &Container, now: &Now) {
+        let lost = self.members.get_mut(&container.name).lost.take();
+        if lost.is_some() {
+            self.members.crashes.advance(&loss_key(container), lost, now.mono);
+        }
+    }
+
     fn count_crash(&mut self, pod: &DesiredPod, id: &str, now: &Now) {
         if let Some((_, key, seen)) = self.crash_of(pod, id) {
             self.members.crashes.advance(&key, seen, now.mono);
@@ -114,4 +150,9 @@ impl Machine {
             self.tell_of_any(id, words::removal_failed(short(id), why));
         }
     }
+}
+
+/// Key of the back-off of a container that Docker denies again and again.
+fn loss_key(container: &Container) -> String {
+    format!("{}\nlost", backoff::crash_key(container))
 }

@@ -5,6 +5,7 @@ mod bounds;
 mod events;
 mod faults;
 mod hung;
+mod lost;
 mod mailbox;
 mod never_ran;
 mod races;

@@ -101,7 +101,10 @@ impl Machine {
                 }
             },
             // The container does not exist any more, or is no longer ours.
-            Ok(None) => self.vanished(id),
+            Ok(None) => {
+                self.note_lost(id, now);
+                self.vanished(id);
+            }
             Err(error) => {
                 // A list still shows whether it is alive.
                 self.looking.list_needed = true;

@@ -61,6 +61,9 @@ impl Machine {
         {
             return false;
         }
+        if self.wait_after_loss(pod, container, now) {
+            return false;
+        }
         if self.calls.is_full() || self.await_create(&Part::container(name), now) {
             return false;
         }

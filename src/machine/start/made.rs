@@ -70,6 +70,9 @@ impl Machine {
                 if let Some(seen) = died {
                     self.members.crashes.advance(&crash_key, seen, now.mono);
                 }
+                if let Some((_, spec)) = pod.container(container) {
+                    self.count_loss(spec, now);
+                }
                 let made = Owned { never_ran, ..self.fresh(id, name, attempt, role) };
                 self.tell_created(&made);
                 self.note_made(&pod, made, size);

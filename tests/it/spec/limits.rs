@@ -230,10 +230,13 @@ fn sizes_that_the_node_does_not_have_wait_for_ever() {
     node.wait_until("it waits", waits);
     assert_eq!(node.wait_running("r", "app").id, first.id);
     node.kill9();
+    // As after a boot: nothing runs, and the run directory is empty.
     node.of("r").iter().filter(|c| c.runs()).for_each(|c| node.kill_container(&c.id, "SIGKILL"));
+    std::fs::remove_dir_all(node.run_dir()).unwrap();
     node.launch();
     let runs_anew = |old: &str| node.running("r", "app").iter().any(|now| now.id != old) && waits();
     node.wait_until("it runs as before", || runs_anew(&first.id));
+    assert_eq!(shares(), 204, "shares of 200m");
     let second = node.wait_running("r", "app");
     let root = node.root().display().to_string();
     node.says(&["drain", "--root-dir", &root]);
