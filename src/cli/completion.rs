@@ -74,7 +74,18 @@ fn verb_words() -> String {
 
 const BASH_HEAD: &str = r#"# Completion of podkeeper for bash; printed by: podkeeper completion bash
 _podkeeper_pods() {
-    podkeeper get pods --output name 2>/dev/null | sed 's,^pod/,,'
+    # Of the daemon and the namespace that the line names so far.
+    local i value given=()
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --run-dir | --config | --namespace | -n)
+            value=$((i + 1))
+            [ "${COMP_WORDS[value]}" != = ] || value=$((i + 2))
+            [ "$value" -ge "$COMP_CWORD" ] || given+=("${COMP_WORDS[i]}" "${COMP_WORDS[value]}")
+            ;;
+        esac
+    done
+    podkeeper get pods "${given[@]}" --output name 2>/dev/null | sed 's,^pod/,,'
 }
 
 _podkeeper() {

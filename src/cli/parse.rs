@@ -246,8 +246,15 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("status", "get pods, get sources, or describe"),
 ];
 
+/// Commands of kubectl that change pods.
+const CHANGES: [&str; 7] = ["apply", "create", "delete", "edit", "patch", "replace", "rm"];
+
 fn known_verb(word: &str) -> Result<Verb, UsageError> {
     let unknown = || {
+        if CHANGES.contains(&word) {
+            let why = "write or remove a pod's manifest; kubectl itself works with --api-address of run";
+            return usage(None, format!("unknown command {word:?}: {why}"));
+        }
         let near = ELSEWHERE.iter().find(|(other, _)| *other == word).map(|(_, ours)| *ours);
         let near = near.or_else(|| nearest(word, Verb::ALL.iter().map(|verb| verb.word())));
         let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
