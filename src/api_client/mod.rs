@@ -30,4 +30,4 @@ pub use client::Client;
 pub use error::ApiError;
 pub use rate::Budget;
 pub use request::{Method, Request};
-pub use watch::{Kind, Next, WatchEvent};
+pub use watch::{Kind, Next, Watch, WatchEvent};

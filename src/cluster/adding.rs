@@ -48,6 +48,8 @@ pub(super) struct State {
 enum Asked {
     /// For a pod of this namespace.
     UnderWay(String),
+    /// It is being killed: that waits for no image.
+    Killing,
     Made,
     /// Because the policy of today forbids it.
     Killed,
@@ -64,7 +66,8 @@ impl State {
             self.allowed.clear();
         }
         self.allowed.retain(|(uid, _)| is_there(uid));
-        self.asked.retain(|(uid, _), asked| matches!(asked, Asked::UnderWay(_)) || is_there(uid));
+        self.asked
+            .retain(|(uid, _), asked| matches!(asked, Asked::UnderWay(_) | Asked::Killing) || is_there(uid));
         self.failures.retain(is_there);
     }
 
@@ -72,7 +75,7 @@ impl State {
     fn busy(&self, uid: &str, namespace: &str) -> (usize, usize, usize) {
         let busy = self.asked.iter().filter_map(|((of, _), asked)| match asked {
             Asked::UnderWay(its) => Some((of == uid, its == namespace)),
-            Asked::Made | Asked::Killed | Asked::Failed(..) => None,
+            Asked::Killing | Asked::Made | Asked::Killed | Asked::Failed(..) => None,
         });
         busy.fold((0, 0, 0), |(a, b, c), (pod, space)| (a + usize::from(pod), b + usize::from(space), c + 1))
     }
@@ -97,15 +100,14 @@ impl Adding {
             let Some(copy) = server.pods.get(&view.pod.key).filter(|copy| is_same(copy, view)) else {
                 continue;
             };
-            for container in added::missing(&view.status, copy) {
-                let until = self.begin(view, &container.name, now, || Work::make(view, container, snapshot));
-                again = again.into_iter().chain(until).min();
-            }
             for (container, docker_id) in added::running(&view.status, copy) {
                 let Some(why) = self.forbidden(view, container, snapshot) else { continue };
-                let kill =
-                    || Work::Kill { docker_id: docker_id.to_owned(), name: container.name.clone(), why };
-                let until = self.begin(view, &container.name, now, kill);
+                let work = Work::Kill { docker_id: docker_id.to_owned(), name: container.name.clone(), why };
+                let until = self.begin_kill(view, &container.name, now, work);
+                again = again.into_iter().chain(until).min();
+            }
+            for container in added::missing(&view.status, copy) {
+                let until = self.begin(view, &container.name, now, || Work::make(view, container, snapshot));
                 again = again.into_iter().chain(until).min();
             }
         }
@@ -130,15 +132,31 @@ impl Adding {
         why
     }
 
-    /// Begins this work on a container, or returns when it is due.
+    /// Begins to kill a container, or returns when that is due. Those that are being made keep it from nothing.
+    fn begin_kill(&self, view: &PodView, name: &str, now: Mono, work: Work) -> Option<Mono> {
+        let id = (view.pod.uid.clone(), name.to_owned());
+        let mut state = self.state();
+        let under_way = state.asked.values().filter(|asked| matches!(asked, Asked::Killing)).count();
+        match state.asked.get(&id) {
+            Some(Asked::UnderWay(_) | Asked::Killing | Asked::Killed) => return None,
+            Some(Asked::Failed(_, until)) if now < *until => return Some(*until),
+            _ if under_way >= limits::ADDED_KILLS_AT_ONCE => return None,
+            Some(Asked::Failed(..) | Asked::Made) | None => state.asked.insert(id.clone(), Asked::Killing),
+        };
+        drop(state);
+        self.work_on(view, id, 0, work);
+        None
+    }
+
+    /// Begins to make a container, or returns when it is due.
     fn begin(&self, view: &PodView, name: &str, now: Mono, work: impl FnOnce() -> Work) -> Option<Mono> {
         let id = (view.pod.uid.clone(), name.to_owned());
         let mut state = self.state();
         let times = match state.asked.get(&id) {
-            Some(Asked::UnderWay(_) | Asked::Killed) => return None,
+            Some(Asked::UnderWay(_) | Asked::Killing | Asked::Killed | Asked::Made) => return None,
             Some(Asked::Failed(_, until)) if now < *until => return Some(*until),
             Some(Asked::Failed(times, _)) => *times,
-            Some(Asked::Made) | None => 0,
+            None => 0,
         };
         let (of_pod, of_namespace, all) = state.busy(&id.0, &view.pod.key.namespace);
         if of_pod >= limits::ADDED_AT_ONCE_OF_POD
@@ -148,12 +166,14 @@ impl Adding {
             // The end of one of them wakes the thread.
             return None;
         }
-        let work = work();
-        if matches!((state.asked.get(&id), &work), (Some(Asked::Made), Work::Make(_))) {
-            return None;
-        }
         state.asked.insert(id.clone(), Asked::UnderWay(view.pod.key.namespace.clone()));
         drop(state);
+        self.work_on(view, id, times, work());
+        None
+    }
+
+    /// Does this work in a thread of its own; it has failed so many times.
+    fn work_on(&self, view: &PodView, id: Id, times: u32, work: Work) {
         let (this, of, key) = (self.clone(), id.clone(), view.pod.key.clone());
         let begun = thread::spawn("pk-added", limits::SERVER_STACK, move || {
             let done = this.carry_out(&key, &of, work);
@@ -162,7 +182,6 @@ impl Adding {
         if let Err(error) = begun {
             self.ended(view.pod.key.clone(), id, Err(format!("no thread can be started: {error}")), times);
         }
-        None
     }
 
     fn carry_out(&self, key: &PodKey, id: &Id, work: Work) -> Result<Asked, String> {
@@ -177,7 +196,7 @@ impl Adding {
                 let why =
                     format!("Stopping container {name}: pods of source api may not have it any more: {why}");
                 log::warn!("pod {key}: {why}");
-                self.adder.kill(docker_id)?;
+                self.adder.kill(docker_id).map_err(|error| format!("{why}: {error}"))?;
                 let subject = Subject { list: List::Ephemeral, name };
                 let words = words::killing(&subject.name, Some(&why));
                 (self.happened)(ObjectEvent::new(key.clone(), id.0.clone(), Some(subject), words));
@@ -275,13 +294,14 @@ mod tests {
         put("u1", "a", Asked::UnderWay("x".into()));
         put("u1", "b", Asked::UnderWay("x".into()));
         put("u1", "c", Asked::Made);
+        put("u1", "d", Asked::Killing);
         put("u2", "a", Asked::UnderWay("x".into()));
         put("u3", "a", Asked::UnderWay("y".into()));
         put("u3", "b", Asked::Failed(1, Mono::default()));
         state.allowed.insert(("u3".into(), "a".into()));
         state.forget(|uid| uid == "u3", &Table::new());
         assert_eq!(state.allowed.len(), 1);
-        assert_eq!(state.asked.len(), 5, "what is being made of a pod that is gone counts");
+        assert_eq!(state.asked.len(), 6, "what is being made of a pod that is gone counts");
         assert_eq!(
             (state.busy("u1", "x"), state.busy("u3", "y"), state.busy("u4", "z")),
             ((2, 3, 4), (1, 1, 4), (0, 0, 4))

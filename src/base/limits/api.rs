@@ -70,6 +70,8 @@ pub const ADDED_AT_ONCE: usize = 16;
 pub const ADDED_AT_ONCE_OF_NAMESPACE: usize = 8;
 /// The same for one pod.
 pub const ADDED_AT_ONCE_OF_POD: usize = 2;
+/// Ephemeral containers of a cluster's pods that are being killed at a time, each by a thread.
+pub const ADDED_KILLS_AT_ONCE: usize = 16;
 /// Values in the body of a review; a review with all fields has a dozen. Every known user may send reviews.
 pub const API_REVIEW_VALUES: usize = 256;
 

@@ -59,6 +59,8 @@ pub const API_WATCH_MIN: Duration = Duration::from_secs(300);
 pub const API_WATCH_SHORT: Duration = Duration::from_secs(1);
 /// Events within this time become one set.
 pub const API_COALESCE: Duration = Duration::from_millis(5);
+/// Events that do not pause for [`API_COALESCE`] become one set each time that this has passed.
+pub const API_COALESCE_MAX: Duration = Duration::from_millis(200);
 /// First wait after a failure; doubles to [`API_BACKOFF_MAX`].
 pub const API_BACKOFF_MIN: Duration = Duration::from_millis(800);
 /// See [`API_BACKOFF_MIN`].

@@ -312,7 +312,8 @@ impl Desk {
     }
 }
 
-/// Notes a request that the server does not take. A deletion that somebody waits for is tried as often as the kubelet does.
+/// Notes a request that the server does not take. What somebody waits for, a deletion or the end of a job, is tried as often
+/// as the kubelet does.
 fn rejected(
     key: &PodKey,
     known: &mut Known,
@@ -329,7 +330,14 @@ fn rejected(
     };
     let is_mirror = matches!(ask, Ask::MakeMirror(_));
     let is_deleted = server.pods.get(key).is_some_and(|pod| pod.metadata.deletion_timestamp.is_some());
-    let again = known.refuse(ask, is_deleted.then_some(limits::POD_SAME_MIN), now);
+    let tells_end = match &ask {
+        Ask::Status(body) => {
+            let phase = body.pointer("/status/phase").and_then(Value::as_str);
+            matches!(phase, Some("Succeeded" | "Failed"))
+        }
+        _ => false,
+    };
+    let again = known.refuse(ask, (is_deleted || tells_end).then_some(limits::POD_SAME_MIN), now);
     let why = answer.why();
     match (again, is_mirror) {
         (true, _) => None,

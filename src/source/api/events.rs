@@ -1,12 +1,15 @@
-//! Applies the server's events to the set of known pods.
+//! Follows the server's events, and applies them to the set of known pods.
 //!
 //! Never here: requests, or looking up objects. When there is no room for a pod, the known pods stay known.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::decode::{self, Read};
 use super::{Actor, Fault, Stopped, checks};
-use crate::api_client::{ApiError, Kind, WatchEvent};
+use crate::api_client::{ApiError, Kind, Next, Watch, WatchEvent};
+use crate::base::clock::Mono;
 use crate::base::limits;
 use crate::base::table::{Set, Table};
 use crate::pod::PodKey;
@@ -73,7 +76,73 @@ impl LeftOut {
     }
 }
 
+/// Times of a watch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) begun: Mono,
+    /// A server that has not ended it by then has forgotten it.
+    pub(super) end: Mono,
+    /// For the rest of its first part.
+    pub(super) patience: Duration,
+}
+
 impl Actor {
+    /// Reads a watch to its end, and sends what it tells. Returns how long to wait then. `unsent`: since when there is
+    /// something that was heard and not sent.
+    pub(super) fn follow(
+        &mut self,
+        watch: &mut Watch,
+        first: &mut Option<Fresh>,
+        unsent: &mut Option<Mono>,
+        bounds: Bounds,
+    ) -> Result<Duration, Fault> {
+        let mut events = 0_u64;
+        loop {
+            let wait = match (&unsent, &first) {
+                (Some(_), _) => limits::API_COALESCE,
+                (None, Some(_)) => bounds.patience,
+                (None, None) => self.pause(),
+            };
+            match watch.next(wait)? {
+                Next::Event(event) => {
+                    events = events.saturating_add(1);
+                    if self.hear(event, first)? {
+                        let now = self.now();
+                        let since = *unsent.get_or_insert(now);
+                        // Events that come one after the other without a pause are sent, too.
+                        if now.since(since) > limits::API_COALESCE_MAX {
+                            *unsent = None;
+                            self.sync()?;
+                        }
+                    }
+                }
+                Next::Quiet if first.is_some() => {
+                    let why = "the server has begun to send its pods, and does not go on";
+                    return Err(ApiError::Unreachable(why.to_owned()).into());
+                }
+                Next::Quiet => {
+                    *unsent = None;
+                    self.sync()?;
+                    if self.due.relist.is_some_and(|due| due <= self.now()) {
+                        self.due.relist = None;
+                        self.reflector.anew();
+                        return Ok(Duration::ZERO);
+                    }
+                    if self.now() > bounds.end {
+                        let why = "the server did not end a watch in time";
+                        return Err(ApiError::Unreachable(why.to_owned()).into());
+                    }
+                }
+                Next::End => {
+                    let now = self.now();
+                    let at_once = events == 0 && now.since(bounds.begun) < limits::API_WATCH_SHORT;
+                    let luck = self.luck();
+                    return Ok(self.reflector.ended(at_once, now, luck));
+                }
+            }
+        }
+    }
+
     /// Applies an event; returns whether the set may have changed. `first` gathers the pods of the first part of a
     /// stream.
     pub(super) fn hear(&mut self, event: WatchEvent, first: &mut Option<Fresh>) -> Result<bool, Fault> {

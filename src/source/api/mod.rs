@@ -33,12 +33,12 @@ use serde_json::Value;
 
 use self::classes::Classes;
 use self::decode::Read;
-use self::events::{Fresh, LeftOut};
+use self::events::{Bounds, Fresh, LeftOut};
 use self::objects::Objects;
 use self::reflector::{Ask, Reflector};
 use crate::api_client::pods::{PodsOfNode, ServerPods};
 use crate::api_client::request::encoded;
-use crate::api_client::{ApiError, Client, Next, Request};
+use crate::api_client::{ApiError, Client, Request};
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
 use crate::base::pulse;
@@ -351,48 +351,13 @@ impl Actor {
         if first.is_none() {
             self.answered()?;
         }
-        let (mut dirty, mut events) = (false, 0_u64);
-        loop {
-            let wait = match (dirty, &first) {
-                (true, _) => limits::API_COALESCE,
-                (false, Some(_)) => patience,
-                (false, None) => self.pause(),
-            };
-            match watch.next(wait)? {
-                Next::Event(event) => {
-                    events = events.saturating_add(1);
-                    dirty |= self.hear(event, &mut first)?;
-                }
-                Next::Quiet if first.is_some() => {
-                    let why = "the server has begun to send its pods, and does not go on";
-                    return Err(ApiError::Unreachable(why.to_owned()).into());
-                }
-                Next::Quiet => {
-                    dirty = false;
-                    self.sync()?;
-                    if self.due.relist.is_some_and(|due| due <= self.now()) {
-                        self.due.relist = None;
-                        self.reflector.anew();
-                        return Ok(Duration::ZERO);
-                    }
-                    if self.now() > end {
-                        return Err(ApiError::Unreachable(
-                            "the server did not end a watch in time".to_owned(),
-                        )
-                        .into());
-                    }
-                }
-                Next::End => {
-                    if dirty {
-                        self.sync()?;
-                    }
-                    let now = self.now();
-                    let at_once = events == 0 && now.since(begun) < limits::API_WATCH_SHORT;
-                    let luck = self.luck();
-                    return Ok(self.reflector.ended(at_once, now, luck));
-                }
-            }
+        let mut unsent = None;
+        let outcome = self.follow(&mut watch, &mut first, &mut unsent, Bounds { begun, end, patience });
+        // What was heard before a connection broke counts: the next watch begins behind it.
+        if unsent.is_some() && !matches!(outcome, Err(Fault::Stopped)) {
+            self.sync()?;
         }
+        outcome
     }
 
     /// Reports that the server answers again, although nothing has changed.

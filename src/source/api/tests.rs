@@ -1,5 +1,7 @@
 //! Tests of the whole source against a real server over TLS.
 
+mod events;
+
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -270,45 +272,6 @@ fn a_pod_that_cannot_be_read_is_kept_as_it_was_and_told() {
     let told: Vec<String> = set.problems.iter().map(ToString::to_string).collect();
     assert!(told[1].contains("shop/good") && told[1].contains("status"), "{told:?}");
     assert!(told[2].contains("shop/other") && told[2].contains("status"), "{told:?}");
-}
-
-#[test]
-fn past_its_bound_pods_that_are_known_still_change_and_go() {
-    let (tell, go) = crossbeam_channel::bounded::<()>(0);
-    let serve = move |asked: &Asked, out: &mut dyn Write| {
-        if !asked.line.starts_with("GET /api/v1/pods?") {
-            return not_found(out);
-        }
-        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
-        let large = json!({"message": "x".repeat(1 << 20)});
-        begin(out)?;
-        for n in 10..36 {
-            chunk(out, &event("ADDED", &pod(&format!("p{n}"), &json!({}), &large)))?;
-        }
-        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
-            "annotations": {"k8s.io/initial-events-end": "true"}}});
-        chunk(out, &event("BOOKMARK", &end))?;
-        go.recv().unwrap();
-        chunk(out, &event("DELETED", &pod("p10", &json!({}), &large)))?;
-        let mut leaves = pod("p11", &json!({}), &large);
-        leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        chunk(out, &event("MODIFIED", &leaves))?;
-        chunk(out, &event("ADDED", &pod("q", &json!({}), &json!({}))))?;
-        thread::sleep(PATIENCE);
-        Ok(false)
-    };
-    let rig = start("api-bound", Box::new(serve));
-    let first = rig.set("the first set", |_| true);
-    // The bound is 24 MiB, and each pod takes a little more than one.
-    assert_eq!((first.pods.len(), first.broken.len()), (23, 3), "{:?}", first.broken);
-    let message = "at most 4000, of 24 MiB; left out: 3, shop/p33 first";
-    assert!(first.problems[0].message.contains(message), "{:?}", first.problems);
-    tell.send(()).unwrap();
-    let set = rig.set("a new one is there", |set| names(set).contains(&"q"));
-    assert_eq!(set.pods.len(), 23);
-    let leaves = set.pods.iter().find(|pod| pod.key.name == "p11").unwrap();
-    assert!(leaves.metadata.deletion_timestamp.is_some() && !names(&set).contains(&"p10"));
-    assert!(set.problems[0].message.contains(message));
 }
 
 #[test]

@@ -310,17 +310,21 @@ fn a_mirror_pod_that_is_refused_is_told_once_and_tried_again_after_longer_and_lo
     }
 }
 
-/// A status that was refused four times kept a deleted pod from its end for minutes.
+/// A status that was refused four times kept a deleted pod, and the end of a job, from what waits for them for minutes.
 #[test]
-fn what_a_deleted_pod_needs_is_tried_each_ten_seconds() {
+fn what_somebody_waits_for_is_tried_each_ten_seconds() {
     let mut stopping = view(Source::Api, "u1", running());
     stopping.leaving = Some(NOW);
-    let mut rig = Rig::new(vec![stopping], vec![api_copy("u1", "5", json!({"phase": "Pending"}), true)]);
-    for _ in 0..6 {
-        let ask = rig.ask();
-        rig.answer(ask, Answer::Forbidden("not now".into()));
-        assert_eq!(rig.next(), Next::Wait(Some(at(rig.seconds + 10).mono)));
-        rig.seconds += 10;
+    let stopping = Rig::new(vec![stopping], vec![api_copy("u1", "5", json!({"phase": "Pending"}), true)]);
+    let ended = view(Source::Api, "u1", json!({"phase": "Succeeded"}));
+    let ended = Rig::new(vec![ended], vec![api_copy("u1", "5", running(), false)]);
+    for mut rig in [stopping, ended] {
+        for _ in 0..6 {
+            let ask = rig.ask();
+            rig.answer(ask, Answer::Forbidden("not now".into()));
+            assert_eq!(rig.next(), Next::Wait(Some(at(rig.seconds + 10).mono)));
+            rig.seconds += 10;
+        }
     }
 }
 

@@ -1,0 +1,98 @@
+//! Events of a watch: one after the other, before a connection breaks, and past the bound of all pods.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{PATIENCE, names, not_found, pod, start};
+use crate::api_client::testing::{Asked, begin, chunk};
+
+/// It was forgotten until the next event came, or five minutes had passed.
+#[test]
+fn what_was_heard_just_before_a_connection_breaks_counts() {
+    let watches = AtomicUsize::new(0);
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
+        begin(out)?;
+        if watches.fetch_add(1, Ordering::SeqCst) == 0 {
+            let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+                "annotations": {"k8s.io/initial-events-end": "true"}}});
+            chunk(out, &event("ADDED", &pod("a", &json!({}), &json!({}))))?;
+            let mut b = pod("b", &json!({}), &json!({}));
+            b["metadata"]["resourceVersion"] = "6".into();
+            chunk(out, &(event("BOOKMARK", &end) + &event("ADDED", &b) + "{"))?;
+            return Ok(false);
+        }
+        assert!(asked.line.contains("resourceVersion=6"), "{}", asked.line);
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig = start("api-broken", Box::new(serve));
+    rig.set("both are there", |set| names(set) == ["a", "b"]);
+}
+
+#[test]
+fn events_without_a_pause_hold_up_nothing() {
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
+        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+            "annotations": {"k8s.io/initial-events-end": "true"}}});
+        begin(out)?;
+        chunk(out, &event("BOOKMARK", &end))?;
+        chunk(out, &event("ADDED", &pod("b", &json!({}), &json!({}))))?;
+        loop {
+            chunk(out, &event("MODIFIED", &pod("a", &json!({}), &json!({}))))?;
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let rig = start("api-flood", Box::new(serve));
+    rig.set("both are there", |set| names(set) == ["a", "b"]);
+}
+
+#[test]
+fn past_its_bound_pods_that_are_known_still_change_and_go() {
+    let (tell, go) = crossbeam_channel::bounded::<()>(0);
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
+        let large = json!({"message": "x".repeat(1 << 20)});
+        begin(out)?;
+        for n in 10..36 {
+            chunk(out, &event("ADDED", &pod(&format!("p{n}"), &json!({}), &large)))?;
+        }
+        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+            "annotations": {"k8s.io/initial-events-end": "true"}}});
+        chunk(out, &event("BOOKMARK", &end))?;
+        go.recv().unwrap();
+        chunk(out, &event("DELETED", &pod("p10", &json!({}), &large)))?;
+        let mut leaves = pod("p11", &json!({}), &large);
+        leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        chunk(out, &event("MODIFIED", &leaves))?;
+        chunk(out, &event("ADDED", &pod("q", &json!({}), &json!({}))))?;
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig = start("api-bound", Box::new(serve));
+    let first = rig.set("the first set", |_| true);
+    // The bound is 24 MiB, and each pod takes a little more than one.
+    assert_eq!((first.pods.len(), first.broken.len()), (23, 3), "{:?}", first.broken);
+    let message = "at most 4000, of 24 MiB; left out: 3, shop/p33 first";
+    assert!(first.problems[0].message.contains(message), "{:?}", first.problems);
+    tell.send(()).unwrap();
+    let set = rig.set("a new one is there", |set| names(set).contains(&"q"));
+    assert_eq!(set.pods.len(), 23);
+    let leaves = set.pods.iter().find(|pod| pod.key.name == "p11").unwrap();
+    assert!(leaves.metadata.deletion_timestamp.is_some() && !names(&set).contains(&"p10"));
+    assert!(set.problems[0].message.contains(message));
+}
