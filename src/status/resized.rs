@@ -1,22 +1,36 @@
-//! The file of sizes that pods got in place, after their sandboxes were made: a label of a container cannot change, and after
-//! a boot a pod whose last edit has no room is made anew with the sizes that it had (upstream
-//! `pkg/kubelet/allocation/state/state_checkpoint.go`). It is below the root directory, because the run directory does not
-//! survive a boot, and it is there only while there are such pods.
+//! The file of sizes that no sandbox tells: those that pods got in place, after their sandboxes were made, for a label of a
+//! container cannot change; and those of pods whose last edit has no room, for a drain takes the sandbox. After a boot such a
+//! pod is made anew with the sizes that it had (upstream `pkg/kubelet/allocation/state/state_checkpoint.go`). It is below the
+//! root directory, because the run directory does not survive a boot, and it is there only while there are such pods.
 //!
 //! Never here: which sizes these are.
 
 use std::io;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::table::Table;
 use crate::base::{durable, limits, regular};
+
+/// Sizes that a pod had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Had {
+    /// `manifest::hash::shape` of the pod: one of another shape is another pod.
+    pub shape: String,
+    /// See `pod::sizes::text`.
+    pub sizes: String,
+}
+
+/// By the name of the pod, `NAMESPACE/NAME`: its UID may be another one after a boot.
+pub type Resized = Table<String, Had>;
 
 /// Name of the file below the root directory.
 pub const NAME: &str = "resized";
 
-/// The sizes of pods, by UID. A file that cannot be read, or is none, tells nothing: each pod has those of its sandbox then.
+/// What the file tells. A file that cannot be read, or is none, tells nothing: each pod has those of its sandbox then.
 #[must_use]
-pub fn read(root_dir: &Path) -> Table<String, String> {
+pub fn read(root_dir: &Path) -> Resized {
     let path = root_dir.join(NAME);
     let text = match regular::read_text(&path, limits::RESIZED_BYTES) {
         Ok(text) => text,
@@ -39,13 +53,19 @@ pub fn read(root_dir: &Path) -> Table<String, String> {
 #[derive(Debug, Default)]
 pub struct Written {
     /// `None`: an earlier daemon may have written something else.
-    sizes: Option<Table<String, String>>,
-    complained: bool,
+    sizes: Option<Resized>,
+    has_failed: bool,
 }
 
 impl Written {
+    /// Whether the file is not as it should be, since it could not be written.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Writes the file if something has changed. A failure is told once, and the next call tries again.
-    pub fn keep(&mut self, root_dir: &Path, sizes: &Table<String, String>) {
+    pub fn keep(&mut self, root_dir: &Path, sizes: &Resized) {
         if self.sizes.as_ref() == Some(sizes) {
             return;
         }
@@ -53,10 +73,10 @@ impl Written {
         match write(&path, sizes) {
             Ok(()) => {
                 self.sizes = Some(sizes.clone());
-                self.complained = false;
+                self.has_failed = false;
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.complained, true) {
+                if !std::mem::replace(&mut self.has_failed, true) {
                     let then = "after a boot, pods may get the sizes that they had before a resize";
                     log::warn!("{}: cannot be written: {error}; {then}", path.display());
                 }
@@ -65,7 +85,7 @@ impl Written {
     }
 }
 
-fn write(path: &Path, sizes: &Table<String, String>) -> io::Result<()> {
+fn write(path: &Path, sizes: &Resized) -> io::Result<()> {
     if sizes.is_empty() {
         return durable::remove(path);
     }
@@ -86,10 +106,11 @@ mod tests {
         let dir = scratch("resized");
         let path = dir.join(NAME);
         let mut written = Written::default();
-        let none = Table::new();
+        let none = Resized::new();
         written.keep(&dir, &none);
         assert!(!path.exists());
-        let one = Table::from([("u".to_owned(), r#"{"app":{}}"#.to_owned())]);
+        let had = Had { shape: "s".to_owned(), sizes: r#"{"app":{}}"#.to_owned() };
+        let one = Table::from([("default/a".to_owned(), had)]);
         written.keep(&dir, &one);
         assert_eq!(read(&dir), one);
         let time = path.metadata().unwrap().modified().unwrap();
@@ -103,7 +124,9 @@ mod tests {
         assert!(read(&dir).is_empty());
         // A directory that is not there is told, and tried again.
         next.keep(&dir.join("nowhere"), &one);
+        assert!(next.has_failed());
         next.keep(&dir, &one);
+        assert!(!next.has_failed());
         assert_eq!(read(&dir), one);
         std::fs::remove_dir_all(dir).unwrap();
     }

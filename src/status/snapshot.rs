@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 
+use super::resized::Resized;
 use super::task::Task;
 use crate::base::clock::Timestamp;
 use crate::base::human::many;
@@ -47,8 +48,8 @@ pub struct Snapshot {
     pub claims: Table<String, Vec<ClaimView>>,
     /// The rights of each source's pods when a pod has to be evicted.
     pub standings: Table<Source, StandingView>,
-    /// By UID, the sizes of pods whose sandboxes were made with others; `None` while that is not known.
-    pub resized: Option<Table<String, String>>,
+    /// Sizes that pods had and that no sandbox tells, for the next daemon; `None` while that is not known.
+    pub resized: Option<Resized>,
     /// UIDs of pods of which no container runs and whose files are being removed; they need not be shown.
     pub removing: Set<String>,
     /// By identity.

@@ -260,13 +260,22 @@ impl Files<'_> {
         self.write(local_objects::NAME, &local_objects::render(all, begun))
     }
 
-    fn write_all(&self) -> io::Result<()> {
+    fn write_all(&mut self) -> io::Result<()> {
         if self.status.is_empty() {
             return Ok(());
         }
+        self.keep_sizes();
         self.write_objects()?;
         self.write(file::NAME, &self.status)?;
         if self.kept.is_empty() { Ok(()) } else { self.write_events() }
+    }
+
+    /// Failures of this file are told by itself: the run directory is on another disk.
+    fn keep_sizes(&mut self) {
+        let Some(snapshot) = &self.snapshot else { return };
+        if let Some(sizes) = &snapshot.resized {
+            self.resized.keep(Path::new(&snapshot.root_dir), sizes);
+        }
     }
 
     /// Writes the files that have changed; all files if an earlier write failed.
@@ -279,13 +288,11 @@ impl Files<'_> {
         self.status = bytes;
         let has_new = self.objects.as_ref().is_none_or(|(old, _)| !Arc::ptr_eq(old, &objects));
         self.objects = Some((objects, local_objects::begun(&snapshot)));
-        if let Some(sizes) = &snapshot.resized {
-            self.resized.keep(Path::new(&snapshot.root_dir), sizes);
-        }
         self.snapshot = Some(snapshot);
         if failed {
             return self.write_all();
         }
+        self.keep_sizes();
         // Before the status file, so that its readers find them.
         if has_new {
             self.write_objects()?;
@@ -331,7 +338,11 @@ fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], resto
                 files.write_all()
             }
         };
-        retry = result.is_err().then(|| Instant::now() + limits::STATUS_RETRY);
+        let wait = match &result {
+            Err(_) => Some(limits::STATUS_RETRY),
+            Ok(()) => files.resized.has_failed().then_some(limits::RESIZED_RETRY),
+        };
+        retry = wait.map(|wait| Instant::now() + wait);
         match result {
             Ok(()) => {
                 if std::mem::take(&mut complained) {

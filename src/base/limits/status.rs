@@ -19,6 +19,8 @@ pub const EXEC_EXIT_LOOK: Duration = Duration::from_millis(10);
 pub const STATUS_COALESCE: Duration = Duration::from_millis(20);
 /// Most bytes of the file of sizes that pods got after their sandboxes were made.
 pub const RESIZED_BYTES: usize = 1024 * 1024;
+/// Wait before that file is tried again, if it could not be written and nothing changes.
+pub const RESIZED_RETRY: Duration = Duration::from_secs(60);
 /// Wait before a status that could not be written (a full disk) is tried again although nothing changed.
 pub const STATUS_RETRY: Duration = Duration::from_secs(2);
 /// A daemon that does not answer for this long hangs: the command line then says that its state is old.

@@ -11,7 +11,7 @@ use super::aliases::Taken;
 use super::evicted::{Evicted, Evictions};
 use super::hold::{Held, Why};
 use super::networks::Elsewhere;
-use super::sizes::{Postponed, Resized};
+use super::sizes::Postponed;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::table::{Set, Table};
@@ -19,6 +19,7 @@ use crate::pod::object::Objects;
 use crate::pod::owner::Owner;
 use crate::pod::{DesiredPod, Source, is_final};
 use crate::runtime::DockerState;
+use crate::status::resized::Had;
 
 /// State of one pod identity.
 #[derive(Debug, Default)]
@@ -37,10 +38,8 @@ pub(super) struct Entry {
     pub(super) evictions: Option<Evictions>,
     /// An earlier daemon was stopping it for the room of another pod: for how long, and when this one learnt it.
     pub(super) stopped_for: Option<(Duration, Mono)>,
-    /// The shape of the pod whose new sizes had no room last, and the sizes that it had: it returns with them after a drain.
-    pub(super) had: Option<(String, String)>,
-    /// The sizes in force, where they are not those with which its sandbox was made.
-    pub(super) resized: Option<Resized>,
+    /// The sizes in force, or before a drain, where its sandbox was made with others or an edit has no room.
+    pub(super) had: Option<Had>,
 }
 
 /// A thread could not be started.

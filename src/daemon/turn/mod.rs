@@ -52,6 +52,7 @@ use crate::recorder::ring::{Change, Kept};
 use crate::recorder::{ObjectEvent, Ring, words};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
+use crate::status::resized::Resized;
 use crate::status::snapshot::{EvictionView, StatusFile};
 use crate::status::task::Task;
 
@@ -336,13 +337,8 @@ impl Turn {
     }
 
     /// Takes over what an earlier daemon had not finished. `signalled`: the containers that it had signalled;
-    /// `resized`: the sizes that pods had got since their sandboxes were made, by UID.
-    pub fn restore_unfinished(
-        &mut self,
-        earlier: Earlier,
-        signalled: Set<String>,
-        resized: Table<String, String>,
-    ) {
+    /// `resized`: sizes that no sandbox tells.
+    pub fn restore_unfinished(&mut self, earlier: Earlier, signalled: Set<String>, resized: Resized) {
         self.node.evicted_earlier = earlier.evictions;
         self.node.stopped_earlier = earlier.stopping;
         self.node.stopped_earlier.extend(signalled);
@@ -435,7 +431,7 @@ impl Turn {
         } else {
             self.housekeeping();
             if self.entries.get(key).is_some_and(|e| e.worker.is_none() && e.blocked.is_none()) {
-                self.entries.remove(key);
+                self.forget_entry(key);
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::allocatable::Allocatable;
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, Words, words};
+use crate::status::resized::Resized;
 use crate::status::snapshot::{ConditionView, EvictionView, NodeView};
 
 /// Whether the node can run pods.
@@ -40,9 +41,8 @@ pub(super) struct NodeState {
     pub(super) pods_earlier: Vec<Pod>,
     /// The sizes of their containers, by UID, until they run in this daemon.
     pub(super) sizes_earlier: Table<String, String>,
-    /// By UID, the sizes that pods had got since their sandboxes were made, until they run in this daemon: known also after a
-    /// boot.
-    pub(super) sizes_kept: Table<String, String>,
+    /// Sizes that pods had and that no sandbox tells, until they run in this daemon.
+    pub(super) sizes_kept: Resized,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
     /// Containers of those that have ended since Docker's last list.

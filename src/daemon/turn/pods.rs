@@ -179,15 +179,15 @@ impl Turn {
         {
             self.wish(&pod.key, Wish::Stop(StopOrder::new(Some(grace), HURRIED)));
         }
-        let resized = self.resized(&pod);
+        let had = self.untold_sizes(&pod);
         let entry = self.entries.get_or_default(pod.key.clone());
-        entry.resized = resized;
+        entry.had = had;
         if entry.desired.as_ref().is_some_and(|old| old.uid != pod.uid) {
             entry.taken.clear();
         }
         entry.desired = Some(Arc::clone(&pod));
         self.node.sizes_earlier.remove(&pod.uid);
-        self.node.sizes_kept.remove(&pod.uid);
+        self.node.sizes_kept.remove(&pod.key.to_string());
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
 
@@ -405,7 +405,7 @@ impl Turn {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.worker = None;
         if entry.blocked.is_none() {
-            self.entries.remove(key);
+            self.forget_entry(key);
         }
         self.changed = true;
         self.docker.found.change().remove(key);

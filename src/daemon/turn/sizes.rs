@@ -18,9 +18,10 @@ use crate::base::table::Table;
 use crate::daemon::config::ApiSource;
 use crate::node::devices::ASSIGNED;
 use crate::node::runtimes::{self, RUNTIME};
-use crate::pod::{self, DesiredPod, Source};
+use crate::pod::{self, DesiredPod, PodKey, Source};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
+use crate::status::resized::{Had, Resized};
 
 /// New sizes without room: the pod keeps its old ones.
 #[derive(Debug)]
@@ -29,14 +30,6 @@ pub(super) struct Postponed {
     why: Pending,
     message: String,
     since: crate::base::clock::Timestamp,
-}
-
-/// Sizes of a pod that were put in force after its sandbox was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Resized {
-    shape: String,
-    uid: String,
-    sizes: String,
 }
 
 /// Why a resize waits, as in the kubelet's condition.
@@ -114,28 +107,28 @@ impl Turn {
     /// The sizes that the pod had before a drain, or at the end of an earlier daemon.
     fn had(&self, pod: &DesiredPod) -> Option<&str> {
         let shape = pod.shape.as_deref()?;
-        let drained = self.entries.get(&pod.key).and_then(|entry| entry.had.as_ref());
-        let drained = drained.filter(|(of, _)| of == shape).map(|(_, sizes)| sizes);
-        let resized = self.entries.get(&pod.key).and_then(|entry| entry.resized.as_ref());
-        let resized = resized.filter(|resized| resized.shape == *shape).map(|resized| &resized.sizes);
-        drained.or(resized).or_else(|| self.node.sizes_earlier.get(&pod.uid)).map(String::as_str)
+        let kept = || self.node.sizes_kept.get(&pod.key.to_string()).filter(|had| had.shape == shape);
+        let here = self.entries.get(&pod.key).and_then(|entry| entry.had.as_ref());
+        if let Some(had) = here.filter(|had| had.shape == shape) {
+            return Some(&had.sizes);
+        }
+        // The status file of a drained node has what is wanted, not what ran.
+        let earlier = || self.node.sizes_earlier.get(&pod.uid);
+        kept().map(|had| &had.sizes).or_else(earlier).map(String::as_str)
     }
 
-    /// The sizes that a pod of this shape had last, as far as is known without the status file of an earlier daemon.
+    /// The sizes with which a pod of this shape was made.
     fn was_made_with(&self, pod: &DesiredPod) -> Option<&str> {
         let shape = pod.shape.as_deref()?;
         // What has ended may have had another UID: an edit has that of a pod that runs.
         let found = self.docker.found.get(&pod.key).into_iter().flatten();
         let of_pod = found.filter(|c| c.manifest.shape.as_deref() == Some(shape));
-        let latest = of_pod.filter_map(|c| {
-            let made_with = c.kept()?.sizes.as_ref();
-            Some((c.attempt, self.node.sizes_kept.get(&c.uid).or(made_with)?))
-        });
-        latest.max().map(|(_, sizes)| sizes.as_str())
+        let latest = of_pod.filter_map(|c| Some((c.attempt, c.kept()?.sizes.as_deref()?))).max();
+        latest.map(|(_, sizes)| sizes)
     }
 
     /// The sizes of a pod that is to run with them, if its sandbox does not tell the same.
-    pub(super) fn resized(&self, pod: &DesiredPod) -> Option<Resized> {
+    pub(super) fn untold_sizes(&self, pod: &DesiredPod) -> Option<Had> {
         let shape = pod.shape.clone()?;
         let sizes = pod::sizes::text(&pod.spec);
         let found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
@@ -148,17 +141,28 @@ impl Turn {
                 old.is_some_and(|old| old.uid == pod.uid && pod::sizes::text(&old.spec) != sizes)
             }
         };
-        differs.then(|| Resized { shape, uid: pod.uid.clone(), sizes })
+        differs.then_some(Had { shape, sizes })
     }
 
-    /// By UID, the sizes of pods whose sandboxes tell others, for the next daemon. `None` as long as it is not known of which
-    /// pods that is true.
-    pub(super) fn all_resized(&self) -> Option<Table<String, String>> {
-        let found = self.docker.listed.then(|| self.docker.found.iter().flat_map(|(_, all)| all))?;
-        let kept = found.filter_map(|c| Some((c.uid.clone(), self.node.sizes_kept.get(&c.uid)?.clone())));
-        let resized = self.entries.values().filter_map(|entry| entry.resized.as_ref());
-        let resized = resized.map(|resized| (resized.uid.clone(), resized.sizes.clone()));
-        Some(kept.chain(resized).collect())
+    /// Sizes that pods have or had and that no sandbox tells, for the next daemon. `None` as long as Docker is not listed.
+    pub(super) fn all_untold_sizes(&self) -> Option<Resized> {
+        if !self.docker.listed {
+            return None;
+        }
+        let all_heard = self.all_heard();
+        let is_wanted = |key: &String| self.merge.pods().any(|pod| pod.key.to_string() == *key);
+        let kept = self.node.sizes_kept.iter().filter(|(key, _)| !all_heard || is_wanted(key));
+        let kept = kept.map(|(key, had)| (key.clone(), had.clone()));
+        let here = self.entries.iter().filter_map(|(key, e)| Some((key.to_string(), e.had.clone()?)));
+        Some(kept.chain(here).collect())
+    }
+
+    /// Forgets what is known of a pod that has no worker and waits for nothing; its source may want it again.
+    pub(super) fn forget_entry(&mut self, key: &PodKey) {
+        let had = self.entries.remove(key).and_then(|entry| entry.had);
+        if let Some(had) = had.filter(|_| self.merge.get(key).is_some()) {
+            self.node.sizes_kept.insert(key.to_string(), had);
+        }
     }
 
     /// Returns true when the refused pod is a resize of a running one: the pod runs on with its old sizes,
@@ -172,8 +176,10 @@ impl Turn {
         if !rejection.is_for_want_of_room() || !entry.desired.as_ref().is_some_and(resized) {
             return false;
         }
-        let shape_and_sizes = |old: &Arc<DesiredPod>| Some((old.shape.clone()?, pod::sizes::text(&old.spec)));
-        let had = entry.desired.as_ref().and_then(shape_and_sizes);
+        let of = |old: &Arc<DesiredPod>| {
+            Some(Had { shape: old.shape.clone()?, sizes: pod::sizes::text(&old.spec) })
+        };
+        let had = entry.desired.as_ref().and_then(of);
         let (why, message) = match fits::infeasible(pod, node) {
             Some(message) => (Pending::Infeasible, message),
             None => (Pending::Deferred, rejection.message.clone()),

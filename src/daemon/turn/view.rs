@@ -81,7 +81,7 @@ impl Turn {
             info: self.node_view(),
             also_wanted: self.also_wanted(),
             evictions: self.eviction_views(now),
-            resized: self.all_resized(),
+            resized: self.all_untold_sizes(),
             removing: self.removing(),
             sources: self.source_views(&problems),
             policies: self.policies(),

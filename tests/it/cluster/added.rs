@@ -104,7 +104,8 @@ fn a_container_that_is_added_to_a_pod_of_the_server_runs_once() {
     node.wait_until("it is gone", || get(plane, &name).is_none() && node.containers().is_empty());
 }
 
-/// One that an earlier daemon had made ran on with root's rights on a node that had become strict.
+/// One that an earlier daemon had made ran on with root's rights on a node that had become strict, and, beside slow images, as
+/// long as those were pulled.
 #[test]
 fn an_added_container_that_a_later_policy_forbids_is_killed() {
     let Some(plane) = ControlPlane::get() else { return };
@@ -118,13 +119,21 @@ fn an_added_container_that_a_later_policy_forbids_is_killed() {
     in_phase(plane, &node, &name, "Running");
     let script = "trap 'exit 0' TERM; while :; do /bin/busybox sleep 0.1; done";
     let mut allowed = container("user", "busybox:static", script);
-    allowed["securityContext"] = context;
+    allowed["securityContext"] = context.clone();
     for one in [&container("root", "busybox:static", script), &allowed] {
         add(plane, &name, one);
     }
     let state = |added: &str| status(plane, &name, added)["state"].clone();
     node.wait_until("both run", || ["root", "user"].iter().all(|one| !state(one)["running"].is_null()));
     let kept = (id(&node, &name, "app"), id(&node, &name, "user"));
+    // A registry that takes each connection and never answers. Two images of a pod are pulled at a time.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for nth in 0..3 {
+        let image = format!("{}/slow:{nth}", silent.local_addr().unwrap());
+        let mut slow = container(&format!("slow-{nth}"), &image, script);
+        slow["securityContext"] = context.clone();
+        add(plane, &name, &slow);
+    }
     node.kill9();
     node.options.borrow_mut().flags.push("--source-policy=api=pod-security=restricted".to_owned());
     node.launch();

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::super::drain::marker;
 use super::super::rig::{Rig, container, key};
 use super::{asks, shaped, shows_resize, small};
 use crate::base::table::{Set, Table};
 use crate::daemon::turn::{Earlier, Event, RuntimeEvent};
 use crate::pod::DesiredPod;
 use crate::runtime::{ContainerSummary, labels};
+use crate::status::resized::{Had, Resized};
 
 /// An edit to more than the node has was put in force by the next daemon, and kept the pod down after a boot.
 #[test]
@@ -25,11 +27,7 @@ fn sizes_without_room_wait_also_for_a_daemon_that_did_not_see_the_pod_run() {
         let mut rig = Rig::with(small());
         if let Some(cpu) = kept {
             let sizes = crate::pod::sizes::text(&shaped("a", cpu).spec);
-            rig.turn.restore_unfinished(
-                Earlier::default(),
-                Set::new(),
-                Table::from([(of.to_owned(), sizes)]),
-            );
+            rig.turn.restore_unfinished(Earlier::default(), Set::new(), kept_for(&["a"], &sizes));
         }
         if let Some(cpu) = told {
             let pod = shaped("a", cpu);
@@ -88,34 +86,63 @@ fn sizes_without_room_wait_also_for_a_daemon_that_did_not_see_the_pod_run() {
     check("exited", "a-1", "cpu: 1800m", &[asks("0", "cpu: 1500m")], "0 false");
 }
 
+/// What an earlier daemon kept.
+fn kept_for(names: &[&str], sizes: &str) -> Resized {
+    let had = Had { shape: "s".to_owned(), sizes: sizes.to_owned() };
+    names.iter().map(|name| (key(name).to_string(), had.clone())).collect()
+}
+
 /// After a boot it had those with which its sandbox was made.
 #[test]
-fn sizes_put_in_force_since_the_sandbox_was_made_are_kept_for_the_next_daemon() {
+fn sizes_that_no_sandbox_tells_are_kept_for_the_next_daemon() {
     let mut rig = Rig::with(small());
-    let kept = |rig: &Rig| rig.snapshot().resized.map(|all| all.into_iter().collect::<Vec<_>>());
     let sizes = |cpu: &str| crate::pod::sizes::text(&shaped("a", cpu).spec);
-    assert_eq!(kept(&rig), None, "the files of an earlier daemon stay until Docker is listed");
-    rig.turn.restore_unfinished(
-        Earlier::default(),
-        Set::new(),
-        Table::from([("b-1", "{}"), ("gone", "{}")].map(|(uid, text)| (uid.to_owned(), text.to_owned()))),
-    );
-    rig.handle(Event::Runtime(RuntimeEvent::Listed {
-        containers: vec![made_with("a", "cpu: 1"), made_with("b", "cpu: 1")],
-        version: None,
-    }));
-    let of_b = ("b-1".to_owned(), "{}".to_owned());
-    rig.want(&[shaped("a", "cpu: 1")]);
-    assert_eq!(kept(&rig), Some(vec![of_b.clone()]), "nobody has told of b yet");
+    assert_eq!(rig.snapshot().resized, None, "the file of an earlier daemon stays until Docker is listed");
+    rig.turn.restore_unfinished(Earlier::default(), Set::new(), kept_for(&["a", "gone"], "{}"));
+    let containers = vec![made_with("a", "cpu: 1"), made_with("b", "cpu: 1")];
+    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers, version: None }));
+    assert_eq!(rig.snapshot().resized, Some(kept_for(&["a", "gone"], "{}")), "no source was heard");
     rig.want(&[shaped("a", "cpu: 300m"), shaped("b", "cpu: 1")]);
-    assert_eq!(kept(&rig), Some(vec![("a-1".to_owned(), sizes("cpu: 300m"))]));
-    // No room: those in force stay.
+    assert_eq!(rig.snapshot().resized, Some(kept_for(&["a"], &sizes("cpu: 300m"))));
+    // No room: those in force stay, also through a drain.
     rig.want(&[shaped("a", "cpu: 64"), shaped("b", "cpu: 500m")]);
-    let both = vec![("a-1".to_owned(), sizes("cpu: 300m")), ("b-1".to_owned(), sizes("cpu: 500m"))];
-    assert_eq!(kept(&rig), Some(both));
-    rig.want(&[shaped("a", "cpu: 1")]);
+    let mut both = kept_for(&["a"], &sizes("cpu: 300m"));
+    both.extend(kept_for(&["b"], &sizes("cpu: 500m")));
+    assert_eq!(rig.snapshot().resized, Some(both.clone()));
+    rig.handle(marker(1, None));
+    for name in ["a", "b"] {
+        rig.gone(name);
+    }
+    assert_eq!(rig.snapshot().resized, Some(both.clone()));
+    // The next daemon begins while it is drained, without the status file and without a container.
+    let mut rig = Rig::with(small());
+    rig.turn.restore_unfinished(Earlier::default(), Set::new(), both.clone());
+    rig.handle(marker(1, None));
+    rig.list(&[]);
+    rig.want(&[shaped("a", "cpu: 64"), shaped("b", "cpu: 500m")]);
+    assert_eq!(rig.snapshot().resized, Some(both));
+    rig.handle(Event::Drain(None));
+    let entry = rig.turn.entries.get(&key("a")).unwrap();
+    assert_eq!(crate::pod::requests::request(&entry.desired.as_ref().unwrap().spec, "cpu"), 300);
+    assert!(entry.postponed().is_some());
+    rig.want(&[shaped("a", "cpu: 64")]);
     rig.gone("b");
-    assert_eq!(kept(&rig), Some(Vec::new()), "as its sandbox tells");
+    assert_eq!(rig.snapshot().resized, Some(kept_for(&["a"], &sizes("cpu: 300m"))));
+}
+
+/// What waits for room is kept although the sandbox tells the same: a drain takes the sandbox.
+#[test]
+fn sizes_of_a_pod_whose_edit_waits_are_kept() {
+    let mut rig = Rig::with(small());
+    let containers = vec![made_with("a", "cpu: 1")];
+    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers, version: None }));
+    rig.want(&[shaped("a", "cpu: 1")]);
+    assert_eq!(rig.snapshot().resized, Some(Resized::new()), "as its sandbox tells");
+    rig.want(&[shaped("a", "cpu: 64")]);
+    let sizes = crate::pod::sizes::text(&shaped("a", "cpu: 1").spec);
+    assert_eq!(rig.snapshot().resized, Some(kept_for(&["a"], &sizes)));
+    rig.want(&[shaped("a", "cpu: 1")]);
+    assert_eq!(rig.snapshot().resized, Some(Resized::new()));
 }
 
 /// The sandbox of a running pod, made with these sizes.
