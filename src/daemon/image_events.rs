@@ -18,8 +18,10 @@ use crate::runtime::event_stream::{EventNext, EventStream};
 #[derive(Debug, Default)]
 pub(super) struct ImageEvents {
     stream: Option<EventStream>,
+    /// When the stream was asked for.
+    begun: Option<Instant>,
     /// From where on the next stream replays events, in seconds of wall time: the last event, or the first stream if none
-    /// was heard. `None` for the first stream: a look at all images follows the daemon's start.
+    /// was heard.
     since: Option<i64>,
     /// When the next stream is asked for, if Docker gave none.
     again: Option<Instant>,
@@ -32,16 +34,18 @@ impl ImageEvents {
         if self.stream.is_some() || is_early || !listener.wants_images() {
             return;
         }
-        match docker.image_events(self.since) {
-            Ok(stream) => {
-                self.since.get_or_insert_with(|| System::start().now().wall.as_second());
-                self.stream = Some(stream);
-            }
-            Err(error) => {
-                log::debug!("no events of images: {error}");
-                self.again = Instant::now().checked_add(limits::IMAGE_STREAM_AGAIN);
-            }
+        // It begins a moment after this, when Docker has read the request, and nothing waits for that.
+        let since = *self.since.get_or_insert_with(|| System::start().now().wall.as_second());
+        self.begun = Some(Instant::now());
+        match docker.image_events(since) {
+            Ok(stream) => self.stream = Some(stream),
+            Err(error) => self.refused(&error.to_string()),
         }
+    }
+
+    fn refused(&mut self, why: &str) {
+        log::debug!("no events of images: {why}");
+        self.again = Instant::now().checked_add(limits::IMAGE_STREAM_AGAIN);
     }
 
     /// Becomes readable when there may be events.
@@ -61,7 +65,12 @@ impl ImageEvents {
                 EventNext::Unread => listener.image_event(None),
                 EventNext::Idle => return false,
                 EventNext::End(why) => {
-                    log::debug!("the events of images ended: {why}");
+                    let early = self.begun.is_some_and(|begun| begun.elapsed() < limits::IMAGE_STREAM_EARLY);
+                    if early {
+                        self.refused(&why.to_string());
+                    } else {
+                        log::debug!("the events of images ended: {why}");
+                    }
                     self.lost(listener);
                 }
             }

@@ -83,6 +83,8 @@ pub struct Records {
     ids: Table<String, String>,
     /// When images were last loaded of which the event did not tell the ids.
     loaded: Option<Moment>,
+    /// Uptime of the last list of images.
+    listed_up: Option<Duration>,
     /// Ids of images whose only containers belong to other owners, at the last look.
     others: Set<String>,
     changed: bool,
@@ -156,7 +158,7 @@ impl Records {
                 // It is at least as old as the events of its containers: looks may be far apart, until the disk is full. All
                 // others have come with an event that told no id, of which only the last is known.
                 let came = heard.map(|(_, at)| at).or(self.loaded);
-                let seen_up = came.map_or(now.up, |at| at.up);
+                let seen_up = came.map_or_else(|| self.made_up(image, now), |at| at.up);
                 self.images.insert(image.id.clone(), Record { seen_up, ..fresh(number, now) });
             }
             let Some(record) = self.images.get_mut(&image.id) else { continue };
@@ -168,7 +170,18 @@ impl Records {
         }
         self.named.clear();
         self.loaded = None;
+        self.listed_up = Some(now.up);
         self.ticked(changed, number);
+    }
+
+    /// Uptime when an image was made that was not there at the last list. No event tells of one without a name that was built
+    /// or committed here: when it was made is known by Docker's clock alone, and after that list.
+    fn made_up(&self, image: &ImageSummary, now: Moment) -> Duration {
+        let told = image.created > 0 && image.names().next().is_none();
+        let Some(listed) = self.listed_up.filter(|_| told) else { return now.up };
+        let age = now.wall.as_second().saturating_sub(image.created);
+        let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
+        now.up.saturating_sub(age).max(listed)
     }
 
     /// Takes the images of containers of other owners. An image that is still in use does not cause a write.

@@ -176,18 +176,18 @@ impl Docker {
         }
     }
 
-    /// Subscribes to the events of images, from `since` on as with [`Docker::events`]; `None` for new ones only.
+    /// Subscribes to the events of images, from `since` on, in seconds of wall time. Docker may refuse it with the first reading.
     ///
     /// # Errors
-    /// As for a short call.
-    pub fn image_events(&self, since: Option<i64>) -> Result<EventStream, DockerError> {
+    /// As for a short call, until the request is sent.
+    pub fn image_events(&self, since: i64) -> Result<EventStream, DockerError> {
         match self {
             Docker::Engine(client) => {
-                let (body, begun) = Body::open(client, Request::image_events(since))?;
+                let (body, begun) = Body::ask(client, Request::image_events(since))?;
                 Ok(EventStream::new(body, begun))
             }
             Docker::Fake(fake) => {
-                let body = Body::over(fake.image_events(since)?, "events")?;
+                let body = Body::over(fake.image_events(Some(since))?, "events")?;
                 Ok(EventStream::new(body, Vec::new()))
             }
         }

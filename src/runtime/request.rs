@@ -167,10 +167,9 @@ impl Request {
 
     /// Events of images; `since` as above. A stream of their own: a filter by labels would have to fit images, too.
     #[must_use]
-    pub fn image_events(since: Option<i64>) -> Request {
+    pub fn image_events(since: i64) -> Request {
         let filters = json!({ "type": ["image"] }).to_string();
-        let since = since.map(|s| format!("since={s}&")).unwrap_or_default();
-        Request::new("GET", format!("/events?{since}filters={}", encode(&filters)))
+        Request::new("GET", format!("/events?since={since}&filters={}", encode(&filters)))
     }
 
     /// A pull of `image`; `auth` is the ready value of `X-Registry-Auth` (URL-safe base64 with padding).

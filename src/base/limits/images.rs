@@ -137,6 +137,8 @@ pub const IMAGE_ASKED_SLOW: Duration = Duration::from_millis(20);
 pub const IMAGE_ASKED_SHARE: u32 = 9;
 /// When Docker gave no stream of the events of images, it is asked for one with the next list after this.
 pub const IMAGE_STREAM_AGAIN: Duration = Duration::from_secs(300);
+/// A stream of them that ends within this time was refused.
+pub const IMAGE_STREAM_EARLY: Duration = Duration::from_secs(1);
 /// Most events of images that are taken before those of containers.
 pub const IMAGE_EVENTS: usize = 64;
 /// Most images whose use is recorded, and most names that are kept for them; others are never too young, and are removed last.

@@ -74,7 +74,7 @@ fn every_request() -> Vec<Request> {
     all.extend(calls.iter().map(Request::call));
     all.extend([
         Request::events(&["k=v".into()], None),
-        Request::image_events(Some(1)),
+        Request::image_events(1),
         Request::events(&["k=v".into()], Some(0)),
         Request::pull("reg:5000/team/app", None),
         Request::pull("busybox@sha256:00ff", Some("e30=\r\nEvil: 1")),

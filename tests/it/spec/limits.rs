@@ -240,6 +240,8 @@ fn sizes_that_the_node_does_not_have_wait_for_ever() {
     let second = node.wait_running("r", "app");
     let root = node.root().display().to_string();
     node.says(&["drain", "--root-dir", &root]);
+    node.kill9();
+    node.launch();
     node.says(&["resume", "--root-dir", &root]);
     node.wait_until("it runs as before", || runs_anew(&second.id));
     assert_eq!(shares(), 204, "shares of 200m");
