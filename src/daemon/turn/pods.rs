@@ -151,6 +151,8 @@ impl Turn {
             return;
         };
         entry.desired = None;
+        // What comes under its name is another pod.
+        entry.had = None;
         let order = StopOrder { pod: None, ..order };
         if entry.worker.is_none() && !is_found {
             self.entries.remove(&pod.key);

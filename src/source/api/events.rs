@@ -112,7 +112,9 @@ impl Actor {
                         // Events that come one after the other without a pause are sent, too.
                         if now.since(since) > limits::API_COALESCE_MAX {
                             *unsent = None;
-                            self.sync()?;
+                            if self.settle(bounds.end)? {
+                                return Ok(Duration::ZERO);
+                            }
                         }
                     }
                 }
@@ -122,15 +124,8 @@ impl Actor {
                 }
                 Next::Quiet => {
                     *unsent = None;
-                    self.sync()?;
-                    if self.due.relist.is_some_and(|due| due <= self.now()) {
-                        self.due.relist = None;
-                        self.reflector.anew();
+                    if self.settle(bounds.end)? {
                         return Ok(Duration::ZERO);
-                    }
-                    if self.now() > bounds.end {
-                        let why = "the server did not end a watch in time";
-                        return Err(ApiError::Unreachable(why.to_owned()).into());
                     }
                 }
                 Next::End => {
@@ -141,6 +136,21 @@ impl Actor {
                 }
             }
         }
+    }
+
+    /// Does what is due within a watch. Returns whether all pods are to be asked for again.
+    fn settle(&mut self, end: Mono) -> Result<bool, Fault> {
+        self.sync()?;
+        if self.due.relist.is_some_and(|due| due <= self.now()) {
+            self.due.relist = None;
+            self.reflector.anew();
+            return Ok(true);
+        }
+        if self.now() > end {
+            let why = "the server did not end a watch in time";
+            return Err(ApiError::Unreachable(why.to_owned()).into());
+        }
+        Ok(false)
     }
 
     /// Applies an event; returns whether the set may have changed. `first` gathers the pods of the first part of a
