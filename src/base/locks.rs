@@ -46,14 +46,15 @@ struct Own {
 }
 
 /// The kernel's number of a file system in memory (`TMPFS_MAGIC`).
-const TMPFS: i64 = 0x0102_1994;
+const TMPFS: u32 = 0x0102_1994;
 
 impl Own {
     fn of(dir: &Path) -> Option<Own> {
         let meta = fs::metadata(dir).ok()?;
         let file = fs::metadata(dir.join(LOCK)).ok().map(|meta| meta.ino());
         let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-        let is_exact = device.0 != 0 || rustix::fs::statfs(dir).is_ok_and(|it| it.f_type == TMPFS);
+        let is_exact =
+            device.0 != 0 || rustix::fs::statfs(dir).is_ok_and(|it| regular::file_system(&it) == TMPFS);
         Some(Own { file, device, is_exact, directory: meta.ino() })
     }
 

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::thread;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, StatFs};
 use rustix::io::Errno;
 
 use super::limits;
@@ -140,6 +140,13 @@ pub(crate) mod faults {
             _ => Ok(()),
         })
     }
+}
+
+/// The kernel's number of a file system's kind (`statfs(2)`, `f_type`): its lower 32 bits, for the width and the sign of the
+/// field differ by architecture.
+#[must_use]
+pub fn file_system(of: &StatFs) -> u32 {
+    (i128::from(of.f_type) & 0xffff_ffff).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, SeekFrom, Stat, fstat, openat, openat2, seek, statat,
+};
 use rustix::io::Errno;
 
 use crate::base::limits;
@@ -273,10 +275,11 @@ impl Reader<'_> {
     /// Visits entries that are not directories, and finds the directories. `behind`: starts after this position.
     fn read(&mut self, at: &OwnedFd, behind: Option<i64>, pending: &mut Pending) -> io::Result<()> {
         let own = fstat(at)?;
-        let mut read = Dir::read_from(at)?;
+        let read = Dir::read_from(at)?;
         let mut place = behind.unwrap_or_default();
         if behind.is_some() {
-            read.seek(place)?;
+            // Nothing is read yet. `Dir::seek` is for 64 bits alone.
+            seek(read.fd()?, SeekFrom::Start(place.cast_unsigned()))?;
         }
         for entry in read {
             if pending.found.len() >= self.visit.batch() {

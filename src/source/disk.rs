@@ -91,7 +91,7 @@ pub trait Disk: Send {
 
 /// Types of file systems that only this machine's kernel changes (`statfs(2)`): ext, xfs, btrfs, f2fs, tmpfs, ramfs, FAT,
 /// exFAT, squashfs, erofs, ubifs, jffs2, zfs, bcachefs, overlay.
-const OWN: [u64; 15] = [
+const OWN: [u32; 15] = [
     0xef53,
     0x5846_5342,
     0x9123_683e,
@@ -123,8 +123,7 @@ impl Disk for RealDisk {
     }
 
     fn is_own(&self, path: &Path) -> bool {
-        rustix::fs::statfs(path)
-            .is_ok_and(|found| OWN.contains(&(found.f_type.cast_unsigned() & 0xffff_ffff)))
+        rustix::fs::statfs(path).is_ok_and(|found| OWN.contains(&regular::file_system(&found)))
     }
 
     fn names(&self, directory: &Path, each: &mut dyn FnMut(&OsStr)) -> io::Result<()> {

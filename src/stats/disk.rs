@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::base::regular;
+
 /// Size and free space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSystem {
@@ -35,9 +37,9 @@ pub enum Sharing {
 }
 
 /// `BTRFS_SUPER_MAGIC` of `linux/magic.h`.
-const BTRFS: u64 = 0x9123_683e;
+const BTRFS: u32 = 0x9123_683e;
 /// `ZFS_SUPER_MAGIC` of OpenZFS, `include/sys/zfs_vfsops_os.h`.
-const ZFS: u64 = 0x2fc1_2fc1;
+const ZFS: u32 = 0x2fc1_2fc1;
 
 impl FileSystem {
     /// The file system of a directory. `None` when it cannot be read.
@@ -74,15 +76,8 @@ impl FileSystem {
     }
 }
 
-#[allow(
-    clippy::useless_conversion,
-    clippy::unnecessary_fallible_conversions,
-    reason = "the type differs by architecture"
-)]
-fn kind(directory: &Path) -> Option<u64> {
-    let kind = rustix::fs::statfs(directory).ok()?.f_type;
-    // On some architectures the field is a signed 32-bit number.
-    u64::try_from(kind & 0xffff_ffff).ok()
+fn kind(directory: &Path) -> Option<u32> {
+    rustix::fs::statfs(directory).ok().map(|it| regular::file_system(&it))
 }
 
 #[cfg(test)]

@@ -51,6 +51,8 @@ pub const API_KEEPALIVE_TRIES: u32 = 3;
 pub const API_CALL: Duration = Duration::from_secs(30);
 /// Time for the first call after the start: remembered content waits for it.
 pub const API_FIRST: Duration = Duration::from_secs(3);
+/// The first call for an object or a token; each one that is not answered in time gives the next one more.
+pub const API_OBJECT_FIRST: Duration = Duration::from_secs(3);
 /// One call for an object or a token.
 pub const API_OBJECT_CALL: Duration = Duration::from_secs(10);
 /// Shortest duration of a watch; the longest is twice that; client-go's `minWatchTimeout`.

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::base::limits;
 use crate::base::logging::one_line;
+use crate::base::regular;
 use crate::base::walk::{DIRECTORY, HANDLE, mount_of};
 
 /// Owner and permissions of a copy.
@@ -32,7 +33,7 @@ pub(super) enum Rules {
 }
 
 /// Magic numbers of file systems that store nothing (`statfs(2)`): proc, sysfs, cgroup, cgroup2, devpts.
-const OF_THE_KERNEL: [u64; 5] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1];
+const OF_THE_KERNEL: [u32; 5] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1];
 
 /// A copy that is under way.
 #[derive(Debug)]
@@ -245,6 +246,5 @@ fn make_room(at: &OwnedFd, name: &CStr) -> io::Result<Option<OwnedFd>> {
 }
 
 fn is_of_the_kernel(directory: &OwnedFd) -> bool {
-    fstatfs(directory)
-        .is_ok_and(|it| u64::try_from(it.f_type).is_ok_and(|kind| OF_THE_KERNEL.contains(&kind)))
+    fstatfs(directory).is_ok_and(|it| OF_THE_KERNEL.contains(&regular::file_system(&it)))
 }
