@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Turn;
 use super::due::Due;
 use super::entry::Entry;
+use super::sizes;
 use crate::base::clock::{Mono, Now};
 use crate::base::duration;
 use crate::base::limits;
@@ -229,8 +230,11 @@ impl Turn {
         for (left, key) in turn {
             self.changed = true;
             let grace = most.into_iter().chain(left).min().map(|most| most.min(self.own_grace(&key)));
-            if let Some(entry) = self.entries.get_mut(&key) {
-                entry.desired = None;
+            if let Some(entry) = self.entries.get_mut(&key)
+                && let Some(pod) = entry.desired.take()
+            {
+                // The drain takes its sandbox, and it may be edited before it returns.
+                entry.had = sizes::in_force(&pod);
             }
             self.wish(&key, Wish::Stop(StopOrder::new(grace, "the node is drained")));
         }

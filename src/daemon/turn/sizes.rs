@@ -176,10 +176,7 @@ impl Turn {
         if !rejection.is_for_want_of_room() || !entry.desired.as_ref().is_some_and(resized) {
             return false;
         }
-        let of = |old: &Arc<DesiredPod>| {
-            Some(Had { shape: old.shape.clone()?, sizes: pod::sizes::text(&old.spec) })
-        };
-        let had = entry.desired.as_ref().and_then(of);
+        let had = entry.desired.as_deref().and_then(in_force);
         let (why, message) = match fits::infeasible(pod, node) {
             Some(message) => (Pending::Infeasible, message),
             None => (Pending::Deferred, rejection.message.clone()),
@@ -197,6 +194,11 @@ impl Turn {
         }
         true
     }
+}
+
+/// The sizes of a pod that runs; `None` for one that is never made anew with others.
+pub(super) fn in_force(pod: &DesiredPod) -> Option<Had> {
+    Some(Had { shape: pod.shape.clone()?, sizes: pod::sizes::text(&pod.spec) })
 }
 
 /// The sizes of pods in a status file, by UID: the file holds what runs, not what its source wants.

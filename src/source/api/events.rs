@@ -97,6 +97,33 @@ impl Actor {
         bounds: Bounds,
     ) -> Result<Duration, Fault> {
         let mut events = 0_u64;
+        let outcome = self.follow_on(watch, first, unsent, bounds, &mut events);
+        let is_early = |now: Mono| events == 0 && now.since(bounds.begun) < limits::API_WATCH_SHORT;
+        match outcome {
+            Ok(Some(wait)) => Ok(wait),
+            Ok(None) => {
+                let (now, luck) = (self.now(), self.luck());
+                Ok(self.reflector.ended(is_early(now), now, luck))
+            }
+            // Balancers close what is silent: a watch that has worked is begun again as if it had ended.
+            Err(Fault::Failed(ApiError::Unreachable(why))) if first.is_none() && !is_early(self.now()) => {
+                log::debug!("a watch of the server's pods broke: {why}");
+                let (now, luck) = (self.now(), self.luck());
+                Ok(self.reflector.ended(false, now, luck))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Reads a watch; `None` at its regular end, and else how long to wait then.
+    fn follow_on(
+        &mut self,
+        watch: &mut Watch,
+        first: &mut Option<Fresh>,
+        unsent: &mut Option<Mono>,
+        bounds: Bounds,
+        events: &mut u64,
+    ) -> Result<Option<Duration>, Fault> {
         loop {
             let wait = match (&unsent, &first) {
                 (Some(_), _) => limits::API_COALESCE,
@@ -105,16 +132,17 @@ impl Actor {
             };
             match watch.next(wait)? {
                 Next::Event(event) => {
-                    events = events.saturating_add(1);
+                    *events = events.saturating_add(1);
+                    // A forced deletion is two events at once: what it asks for has to be seen before it is gone.
+                    if unsent.is_some() && matches!(event.kind, Kind::Deleted) {
+                        self.send_news()?;
+                    }
                     if self.hear(event, first)? {
                         let now = self.now();
                         let since = *unsent.get_or_insert(now);
                         // Events that come one after the other without a pause are sent, too.
-                        if now.since(since) > limits::API_COALESCE_MAX {
-                            *unsent = None;
-                            if self.settle(bounds.end)? {
-                                return Ok(Duration::ZERO);
-                            }
+                        if now.since(since) > limits::API_COALESCE_MAX && self.settle(unsent, bounds.end)? {
+                            return Ok(Some(Duration::ZERO));
                         }
                     }
                 }
@@ -123,23 +151,20 @@ impl Actor {
                     return Err(ApiError::Unreachable(why.to_owned()).into());
                 }
                 Next::Quiet => {
-                    *unsent = None;
-                    if self.settle(bounds.end)? {
-                        return Ok(Duration::ZERO);
+                    if self.settle(unsent, bounds.end)? {
+                        return Ok(Some(Duration::ZERO));
                     }
                 }
-                Next::End => {
-                    let now = self.now();
-                    let at_once = events == 0 && now.since(bounds.begun) < limits::API_WATCH_SHORT;
-                    let luck = self.luck();
-                    return Ok(self.reflector.ended(at_once, now, luck));
-                }
+                Next::End => return Ok(None),
             }
         }
     }
 
     /// Does what is due within a watch. Returns whether all pods are to be asked for again.
-    fn settle(&mut self, end: Mono) -> Result<bool, Fault> {
+    fn settle(&mut self, unsent: &mut Option<Mono>, end: Mono) -> Result<bool, Fault> {
+        if unsent.take().is_some() {
+            self.send_news()?;
+        }
         self.sync()?;
         if self.due.relist.is_some_and(|due| due <= self.now()) {
             self.due.relist = None;

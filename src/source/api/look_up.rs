@@ -33,6 +33,20 @@ struct Round {
 }
 
 impl Actor {
+    /// Lets pods run that need nothing which the server would have to be asked for.
+    pub(super) fn admit_plain(&mut self) {
+        let pods = self.known.values().filter_map(|read| match &read.meaning {
+            Meaning::Wanted(pod, _) if !is_deleted(pod) && !self.ready.contains(&pod.uid) => Some(pod),
+            _ => None,
+        });
+        let plain = pods.filter(|pod| {
+            let needs_node = self.node.is_none() || placement::selects(&pod.spec);
+            references(pod).is_empty() && runtimes::class(pod).is_none() && !needs_node
+        });
+        let uids: Vec<String> = plain.map(|pod| pod.uid.clone()).collect();
+        self.ready.extend(uids);
+    }
+
     /// Looks up the objects of new pods, and all objects when that is due.
     pub(super) fn look_up(&mut self) {
         let now = self.now();
@@ -69,7 +83,8 @@ impl Actor {
         for (pod, tokens) in in_turn(&wanted, behind.as_ref()).filter(|(pod, _)| !is_deleted(pod)) {
             match self.missing(pod, tokens, &mut round) {
                 Some(message) => {
-                    self.due.retry = Some(now.after(self.parts.patience.again));
+                    // From now on: events are heard before the server is waited for again.
+                    self.due.retry = Some(self.now().after(self.parts.patience.again));
                     self.waiting.insert(pod.key.clone(), waiting(pod, message));
                 }
                 None => _ = self.ready.insert(pod.uid.clone()),
@@ -124,6 +139,7 @@ impl Actor {
     /// Asks for one object or token; returns true when the server did not answer.
     fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, now: Mono) -> bool {
         let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
+        let asker = asker.within(self.objects.patience(key, self.parts.patience.call));
         let result = match token {
             Some(token) => self.objects.make_token(asker, token, now),
             None => self.objects.look_up(asker, key, now),

@@ -355,6 +355,7 @@ impl Actor {
         let outcome = self.follow(&mut watch, &mut first, &mut unsent, Bounds { begun, end, patience });
         // What was heard before a connection broke counts: the next watch begins behind it.
         if unsent.is_some() && !matches!(outcome, Err(Fault::Stopped)) {
+            self.send_news()?;
             self.sync()?;
         }
         outcome
@@ -403,12 +404,27 @@ impl Actor {
             }
             self.go_on_without();
         }
+        self.send_set()?;
+        self.save()
+    }
+
+    /// Sends what was heard, as far as nothing has to be looked up for it: a server that does not answer for an object of one
+    /// pod keeps no other pod waiting for that.
+    fn send_news(&mut self) -> Result<(), Stopped> {
+        if self.sent.is_none() {
+            return Ok(());
+        }
+        self.admit_plain();
+        self.send_set()
+    }
+
+    fn send_set(&mut self) -> Result<(), Stopped> {
         let set = self.set();
         if self.sent.as_ref() != Some(&set) {
             self.failed = false;
             self.send(SourceUpdate::Full(set.clone()))?;
             self.sent = Some(set);
         }
-        self.save()
+        Ok(())
     }
 }

@@ -78,6 +78,12 @@ impl<'a> Asker<'a> {
         Asker { client, acceptor, server, node, patience: patience.call }
     }
 
+    /// With another limit of one call.
+    #[must_use]
+    pub fn within(self, patience: Duration) -> Asker<'a> {
+        Asker { patience, ..self }
+    }
+
     /// The object at this path.
     ///
     /// # Errors
@@ -151,6 +157,14 @@ impl Objects {
     #[must_use]
     pub fn may_ask(&self, key: &ObjectKey, now: Mono) -> bool {
         self.failed.get(key).is_none_or(|failed| failed.again <= now)
+    }
+
+    /// How long its request may take: meanwhile no event is heard. One that hangs has little time at first, and one that is
+    /// slow gets more each time.
+    #[must_use]
+    pub fn patience(&self, key: &ObjectKey, most: Duration) -> Duration {
+        let before = self.failed.get(key).map_or(Duration::ZERO, |failed| failed.wait);
+        before.max(limits::API_OBJECT_FIRST).min(most)
     }
 
     /// The reason why the object is not known.

@@ -3,12 +3,15 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::{PATIENCE, names, not_found, pod, start};
-use crate::api_client::testing::{Asked, begin, chunk};
+use crate::api_client::testing::{Asked, begin, chunk, json as answer};
+use crate::base::limits;
+use crate::pod::DesiredPod;
+use crate::source::{PodSet, SourceUpdate};
 
 /// It was forgotten until the next event came, or five minutes had passed.
 #[test]
@@ -95,4 +98,108 @@ fn past_its_bound_pods_that_are_known_still_change_and_go() {
     let leaves = set.pods.iter().find(|pod| pod.key.name == "p11").unwrap();
     assert!(leaves.metadata.deletion_timestamp.is_some() && !names(&set).contains(&"p10"));
     assert!(set.problems[0].message.contains(message));
+}
+
+/// The server tells it as two events within a millisecond; only the second one was seen, and the pod had its whole grace.
+#[test]
+fn a_forced_deletion_is_seen_before_the_pod_is_gone() {
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
+        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+            "annotations": {"k8s.io/initial-events-end": "true"}}});
+        begin(out)?;
+        let mut a = pod("a", &json!({}), &json!({}));
+        chunk(out, &(event("ADDED", &a) + &event("BOOKMARK", &end)))?;
+        thread::sleep(Duration::from_millis(300));
+        a["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        a["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        chunk(out, &(event("MODIFIED", &a) + &event("DELETED", &a)))?;
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig = start("api-forced", Box::new(serve));
+    rig.set("it is there", |set| names(set) == ["a"]);
+    let marked =
+        |set: &PodSet| set.pods.iter().any(|pod| pod.metadata.deletion_grace_period_seconds == Some(0));
+    rig.set("its grace is told", marked);
+    rig.set("it is gone", |set| names(set).is_empty());
+}
+
+/// Each break doubled the wait before the next watch, up to a minute, for a balancer that closes what is silent.
+#[test]
+fn a_watch_that_has_worked_and_breaks_is_begun_again_at_once() {
+    let watches = AtomicUsize::new(0);
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
+        let nth = watches.fetch_add(1, Ordering::SeqCst);
+        begin(out)?;
+        if nth == 0 {
+            let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+                "annotations": {"k8s.io/initial-events-end": "true"}}});
+            chunk(out, &event("BOOKMARK", &end))?;
+        }
+        if nth < 8 {
+            chunk(out, &(event("ADDED", &pod(&format!("p{nth}"), &json!({}), &json!({}))) + "{"))?;
+            return Ok(false);
+        }
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let begun = Instant::now();
+    let rig = start("api-breaks", Box::new(serve));
+    rig.set("all are there", |set| set.pods.len() == 8);
+    // 0.8, 1.6, 3.2 … s before each of them are more than the patience of this test.
+    assert!(begun.elapsed() < PATIENCE);
+    while let Ok(update) = rig.heard.try_recv() {
+        assert!(!matches!(update, SourceUpdate::Failed(_)), "{update:?}");
+    }
+}
+
+/// Others waited for each of its objects in turn, ten seconds for each.
+#[test]
+fn a_pod_whose_objects_do_not_come_holds_up_no_deletion_and_no_other_pod() {
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if asked.line.contains("/secrets/") {
+            thread::sleep(PATIENCE);
+            return Ok(false);
+        }
+        if asked.line.starts_with("GET /api/v1/nodes/") {
+            return answer(out, 200, &json!({"kind": "Node", "metadata": {"name": "n1"}}).to_string());
+        }
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
+        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+            "annotations": {"k8s.io/initial-events-end": "true"}}});
+        begin(out)?;
+        let mut a = pod("a", &json!({}), &json!({}));
+        chunk(out, &(event("ADDED", &a) + &event("BOOKMARK", &end)))?;
+        thread::sleep(Duration::from_millis(300));
+        let of = |name: &str| json!({"volumes": [{"name": "s", "secret": {"secretName": name}}]});
+        let mut all = String::new();
+        for name in ["b", "c", "d"] {
+            all += &event("ADDED", &pod(name, &of(name), &json!({})));
+        }
+        a["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        all += &event("MODIFIED", &a);
+        all += &event("ADDED", &pod("e", &json!({}), &json!({})));
+        chunk(out, &all)?;
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig = start("api-hangs", Box::new(serve));
+    rig.set("it is there", |set| names(set) == ["a"]);
+    let begun = Instant::now();
+    rig.set("both are carried out", |set| {
+        let is_deleted = |pod: &DesiredPod| pod.metadata.deletion_timestamp.is_some();
+        names(set).contains(&"e") && set.pods.iter().any(|pod| pod.key.name == "a" && is_deleted(pod))
+    });
+    assert!(begun.elapsed() < limits::API_OBJECT_CALL, "it waited for the objects of others");
 }

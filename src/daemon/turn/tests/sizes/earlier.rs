@@ -130,6 +130,29 @@ fn sizes_that_no_sandbox_tells_are_kept_for_the_next_daemon() {
     assert_eq!(rig.snapshot().resized, Some(kept_for(&["a"], &sizes("cpu: 300m"))));
 }
 
+/// It drove a pod out that nobody had edited, or stayed down itself.
+#[test]
+fn an_edit_while_the_node_is_drained_does_not_take_the_room_of_others() {
+    for (cpu, others) in [("cpu: 1", "cpu: 1500m"), ("cpu: 64", "cpu: 1")] {
+        let mut rig = Rig::with(small());
+        rig.list(&[]);
+        let x = asks("x", others);
+        rig.want(&[shaped("a", "cpu: 300m"), x.clone()]);
+        rig.handle(marker(1, None));
+        for name in ["a", "x"] {
+            rig.gone(name);
+        }
+        rig.want(&[shaped("a", cpu), x]);
+        rig.handle(Event::Drain(None));
+        let runs = |name: &str| {
+            let entry = rig.turn.entries.get(&key(name)).unwrap();
+            entry.desired.as_ref().map(|pod| crate::pod::requests::request(&pod.spec, "cpu"))
+        };
+        assert_eq!(runs("a"), Some(300), "{cpu}");
+        assert!(runs("x").is_some(), "{cpu}");
+    }
+}
+
 /// What waits for room is kept although the sandbox tells the same: a drain takes the sandbox.
 #[test]
 fn sizes_of_a_pod_whose_edit_waits_are_kept() {
