@@ -18,7 +18,7 @@ use crate::runtime::event_stream::{EventNext, EventStream};
 #[derive(Debug, Default)]
 pub(super) struct ImageEvents {
     stream: Option<EventStream>,
-    /// When the stream was asked for.
+    /// When the stream was asked for, until it has told an event.
     begun: Option<Instant>,
     /// From where on the next stream replays events, in seconds of wall time: the last event, or the first stream if none
     /// was heard.
@@ -60,6 +60,7 @@ impl ImageEvents {
             match stream.next(&Wait::at_most(Duration::ZERO)) {
                 EventNext::Event(event) => {
                     self.since = Some(event.time_nano / NANOS);
+                    self.begun = None;
                     listener.image_event(Some(&event));
                 }
                 EventNext::Unread => listener.image_event(None),
