@@ -215,13 +215,20 @@ impl Scanner {
     /// The result when the source as a whole cannot be read; each text is reported once.
     fn fail(&mut self, why: &str) -> ScanOutcome {
         let update = SourceUpdate::Failed(format!("{}: {why}", self.path.display()));
-        let new = self.sent.as_ref() != Some(&update);
+        // What was read while other files were awaited is accepted and remembered, and was not told.
+        let untold = matches!(self.scanned, Scanned::Awaits(_));
+        let new = self.sent.as_ref() != Some(&update) || untold;
         let mut before = None;
         if self.forgotten == Forgotten::Untold {
             self.forgotten = Forgotten::Told;
             before = Some(SourceUpdate::Forgotten);
         } else if self.sent.is_none() && self.entries.values().any(|e| !e.in_force().is_empty()) {
             before = Some(SourceUpdate::Restored(self.set(Vec::new())));
+        } else if untold {
+            before = Some(SourceUpdate::Full(self.set(Vec::new())));
+        }
+        if untold {
+            self.scanned = Scanned::No;
         }
         if new {
             self.sent = Some(update.clone());
