@@ -33,20 +33,6 @@ struct Round {
 }
 
 impl Actor {
-    /// Lets pods run that need nothing which the server would have to be asked for.
-    pub(super) fn admit_plain(&mut self) {
-        let pods = self.known.values().filter_map(|read| match &read.meaning {
-            Meaning::Wanted(pod, _) if !is_deleted(pod) && !self.ready.contains(&pod.uid) => Some(pod),
-            _ => None,
-        });
-        let plain = pods.filter(|pod| {
-            let needs_node = self.node.is_none() || placement::selects(&pod.spec);
-            references(pod).is_empty() && runtimes::class(pod).is_none() && !needs_node
-        });
-        let uids: Vec<String> = plain.map(|pod| pod.uid.clone()).collect();
-        self.ready.extend(uids);
-    }
-
     /// Looks up the objects of new pods, and all objects when that is due.
     pub(super) fn look_up(&mut self) {
         let now = self.now();

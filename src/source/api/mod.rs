@@ -408,14 +408,10 @@ impl Actor {
         self.save()
     }
 
-    /// Sends what was heard, as far as nothing has to be looked up for it: a server that does not answer for an object of one
-    /// pod keeps no other pod waiting for that.
+    /// Sends what was heard, as far as nothing has to be looked up for it: a deletion does not wait for the objects of other
+    /// pods.
     fn send_news(&mut self) -> Result<(), Stopped> {
-        if self.sent.is_none() {
-            return Ok(());
-        }
-        self.admit_plain();
-        self.send_set()
+        if self.sent.is_none() { Ok(()) } else { self.send_set() }
     }
 
     fn send_set(&mut self) -> Result<(), Stopped> {

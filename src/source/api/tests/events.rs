@@ -13,6 +13,17 @@ use crate::base::limits;
 use crate::pod::DesiredPod;
 use crate::source::{PodSet, SourceUpdate};
 
+/// A line of a watch.
+fn event(kind: &str, object: &Value) -> String {
+    format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+/// The bookmark behind the first part of a stream.
+fn end() -> Value {
+    json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
+        "annotations": {"k8s.io/initial-events-end": "true"}}})
+}
+
 /// It was forgotten until the next event came, or five minutes had passed.
 #[test]
 fn what_was_heard_just_before_a_connection_breaks_counts() {
@@ -21,15 +32,12 @@ fn what_was_heard_just_before_a_connection_breaks_counts() {
         if !asked.line.starts_with("GET /api/v1/pods?") {
             return not_found(out);
         }
-        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
         begin(out)?;
         if watches.fetch_add(1, Ordering::SeqCst) == 0 {
-            let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
-                "annotations": {"k8s.io/initial-events-end": "true"}}});
             chunk(out, &event("ADDED", &pod("a", &json!({}), &json!({}))))?;
             let mut b = pod("b", &json!({}), &json!({}));
             b["metadata"]["resourceVersion"] = "6".into();
-            chunk(out, &(event("BOOKMARK", &end) + &event("ADDED", &b) + "{"))?;
+            chunk(out, &(event("BOOKMARK", &end()) + &event("ADDED", &b) + "{"))?;
             return Ok(false);
         }
         assert!(asked.line.contains("resourceVersion=6"), "{}", asked.line);
@@ -46,11 +54,8 @@ fn events_without_a_pause_hold_up_nothing() {
         if !asked.line.starts_with("GET /api/v1/pods?") {
             return not_found(out);
         }
-        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
-        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
-            "annotations": {"k8s.io/initial-events-end": "true"}}});
         begin(out)?;
-        chunk(out, &event("BOOKMARK", &end))?;
+        chunk(out, &event("BOOKMARK", &end()))?;
         chunk(out, &event("ADDED", &pod("b", &json!({}), &json!({}))))?;
         loop {
             chunk(out, &event("MODIFIED", &pod("a", &json!({}), &json!({}))))?;
@@ -68,15 +73,12 @@ fn past_its_bound_pods_that_are_known_still_change_and_go() {
         if !asked.line.starts_with("GET /api/v1/pods?") {
             return not_found(out);
         }
-        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
         let large = json!({"message": "x".repeat(1 << 20)});
         begin(out)?;
         for n in 10..36 {
             chunk(out, &event("ADDED", &pod(&format!("p{n}"), &json!({}), &large)))?;
         }
-        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
-            "annotations": {"k8s.io/initial-events-end": "true"}}});
-        chunk(out, &event("BOOKMARK", &end))?;
+        chunk(out, &event("BOOKMARK", &end()))?;
         go.recv().unwrap();
         chunk(out, &event("DELETED", &pod("p10", &json!({}), &large)))?;
         let mut leaves = pod("p11", &json!({}), &large);
@@ -107,12 +109,9 @@ fn a_forced_deletion_is_seen_before_the_pod_is_gone() {
         if !asked.line.starts_with("GET /api/v1/pods?") {
             return not_found(out);
         }
-        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
-        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
-            "annotations": {"k8s.io/initial-events-end": "true"}}});
         begin(out)?;
         let mut a = pod("a", &json!({}), &json!({}));
-        chunk(out, &(event("ADDED", &a) + &event("BOOKMARK", &end)))?;
+        chunk(out, &(event("ADDED", &a) + &event("BOOKMARK", &end())))?;
         thread::sleep(Duration::from_millis(300));
         a["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         a["metadata"]["deletionGracePeriodSeconds"] = 0.into();
@@ -136,13 +135,10 @@ fn a_watch_that_has_worked_and_breaks_is_begun_again_at_once() {
         if !asked.line.starts_with("GET /api/v1/pods?") {
             return not_found(out);
         }
-        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
         let nth = watches.fetch_add(1, Ordering::SeqCst);
         begin(out)?;
         if nth == 0 {
-            let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
-                "annotations": {"k8s.io/initial-events-end": "true"}}});
-            chunk(out, &event("BOOKMARK", &end))?;
+            chunk(out, &event("BOOKMARK", &end()))?;
         }
         if nth < 8 {
             chunk(out, &(event("ADDED", &pod(&format!("p{nth}"), &json!({}), &json!({}))) + "{"))?;
@@ -175,12 +171,9 @@ fn a_pod_whose_objects_do_not_come_holds_up_no_deletion_and_no_other_pod() {
         if !asked.line.starts_with("GET /api/v1/pods?") {
             return not_found(out);
         }
-        let event = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
-        let end = json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
-            "annotations": {"k8s.io/initial-events-end": "true"}}});
         begin(out)?;
         let mut a = pod("a", &json!({}), &json!({}));
-        chunk(out, &(event("ADDED", &a) + &event("BOOKMARK", &end)))?;
+        chunk(out, &(event("ADDED", &a) + &event("BOOKMARK", &end())))?;
         thread::sleep(Duration::from_millis(300));
         let of = |name: &str| json!({"volumes": [{"name": "s", "secret": {"secretName": name}}]});
         let mut all = String::new();
