@@ -190,9 +190,10 @@ impl Turn {
             let any = alive.or_else(|| all.iter().max_by_key(|c| c.attempt))?;
             let same = all.iter().filter(|c| c.uid == any.uid);
             let seen = first_seen(same.clone());
-            let places = order::set(
-                same.clone().filter_map(|c| Some((c.manifest.source?, c.manifest.origin.clone()?))),
-            );
+            // Those of an earlier life may be of a source that has given the pod up since.
+            let places = newest_of_each(same.clone())
+                .filter_map(|c| Some((c.manifest.source?, c.manifest.origin.clone()?)));
+            let places = order::set(places);
             Some((
                 key.clone(),
                 Running {
@@ -362,6 +363,13 @@ impl Turn {
             false => FirstList::Past(Vec::new()),
         }
     }
+}
+
+/// The newest of a pod's containers under each name.
+fn newest_of_each<'a>(all: impl Iterator<Item = &'a Owned> + Clone) -> impl Iterator<Item = &'a Owned> {
+    let is_newer =
+        |c: &Owned, other: &Owned| other.container_name() == c.container_name() && other.attempt > c.attempt;
+    all.clone().filter(move |c| !all.clone().any(|other| is_newer(c, other)))
 }
 
 /// When a pod was first seen: from its newest sandbox, else the creation time of its oldest container.

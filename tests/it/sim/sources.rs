@@ -295,11 +295,11 @@ fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
 }
 
 /// Regression: larger seeds that once failed. A pod of a URL waited for the directory, which could not be read any
-/// more, because of dead containers under its name. What was read while another file was awaited was accepted, and not
-/// told before the directory could not be read any more.
+/// more, because of dead containers under its name, also where those were of an earlier life. What was read while
+/// another file was awaited was accepted, and not told before the directory could not be read any more.
 #[test]
 fn sources_that_failed_once() {
-    for seed in [17281, 18759, 15453] {
+    for seed in [17281, 18759, 15453, 7780, 9796] {
         let (story, failed) = run(seed, false, &trouble);
         assert!(failed.is_none(), "SIM_SEED={seed}: {story}");
     }

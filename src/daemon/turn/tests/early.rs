@@ -90,6 +90,18 @@ fn what_runs_from_a_file_is_not_replaced_by_a_url_before_the_file_source_has_spo
     assert_eq!(acts(rig.source(full(&[]))), ["spawn a", "run a/from-url"]);
 }
 
+/// The file gave the pod up, and the URL had it with the same text: what ended from the file is of an earlier life.
+#[test]
+fn what_ended_from_a_file_does_not_hold_up_the_source_that_runs_the_pod_since() {
+    let mut rig = two(&["a/one/POD#1 running of http", "a/one/app#1 running of http", "a/one/app exited"]);
+    rig.fail("/m cannot be read");
+    assert_eq!(acts(http(&mut rig, full(&[of_url("a/from-url")]))), ["spawn a", "run a/from-url"]);
+    // The file has taken it over, and made its sandbox anew.
+    let mut rig = two(&["a/one/POD#1 running", "a/one/app running of http"]);
+    rig.fail("/m cannot be read");
+    assert_eq!(acts(http(&mut rig, full(&[of_url("a/from-url")]))), [""; 0]);
+}
+
 #[test]
 fn what_ended_from_a_file_that_cannot_be_read_holds_up_no_other_source() {
     let mut rig = two(&["a/from-file/POD running", "a/from-file/app running"]);
