@@ -10,7 +10,7 @@ use crossbeam_channel::Sender;
 use k8s_openapi::api::core::v1::{EphemeralContainer, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::pods::added::{self, Failures, Id};
+use super::pods::added::{self, Failures, Id, Why};
 use super::{Happened, Shared};
 use crate::api_client::pods::{PodsOfNode, is_mirror};
 use crate::base::clock::{Clock, Mono, System};
@@ -158,13 +158,15 @@ impl Adding {
             Some(Asked::Failed(times, _)) => *times,
             None => 0,
         };
-        let (of_pod, of_namespace, all) = state.busy(&id.0, &view.pod.key.namespace);
-        if of_pod >= limits::ADDED_AT_ONCE_OF_POD
-            || of_namespace >= limits::ADDED_AT_ONCE_OF_NAMESPACE
-            || all >= limits::ADDED_AT_ONCE
-        {
+        if let Some(why) = waits(state.busy(&id.0, &view.pod.key.namespace)) {
             // The end of one of them wakes the thread.
+            if times == 0 {
+                state.failures.note(id, Some(Why::Waits(why)));
+            }
             return None;
+        }
+        if times == 0 {
+            state.failures.note(id.clone(), None);
         }
         state.asked.insert(id.clone(), Asked::UnderWay(view.pod.key.namespace.clone()));
         drop(state);
@@ -213,7 +215,7 @@ impl Adding {
             Err(why) => {
                 let subject = Subject { list: List::Ephemeral, name: id.1.clone() };
                 (self.happened)(ObjectEvent::new(key, id.0.clone(), Some(subject), words::error(&why)));
-                (Asked::Failed(times.saturating_add(1), until), Some(why))
+                (Asked::Failed(times.saturating_add(1), until), Some(Why::Failed(why)))
             }
         };
         let mut state = self.state();
@@ -223,6 +225,22 @@ impl Adding {
         // A full channel wakes as well.
         _ = self.wake.try_send(());
     }
+}
+
+/// What a container waits for while so many are being made for its pod, for its namespace, and in all.
+fn waits((of_pod, of_namespace, all): (usize, usize, usize)) -> Option<String> {
+    let (many, of) = if of_pod >= limits::ADDED_AT_ONCE_OF_POD {
+        (of_pod, "this pod")
+    } else if of_namespace >= limits::ADDED_AT_ONCE_OF_NAMESPACE {
+        (of_namespace, "this namespace")
+    } else if all >= limits::ADDED_AT_ONCE {
+        (all, "this node")
+    } else {
+        return None;
+    };
+    Some(format!(
+        "it waits until one of {many} other ephemeral containers of {of} is made: their images may be slow"
+    ))
 }
 
 /// Whether something of the pod runs, and goes on.
@@ -306,6 +324,12 @@ mod tests {
             (state.busy("u1", "x"), state.busy("u3", "y"), state.busy("u4", "z")),
             ((2, 3, 4), (1, 1, 4), (0, 0, 4))
         );
+        let told = [(1, 7, 15), (2, 2, 2), (1, 8, 8), (0, 0, 16)].map(waits);
+        let of = |many: u32, of: &str| {
+            let rest = "is made: their images may be slow";
+            Some(format!("it waits until one of {many} other ephemeral containers of {of} {rest}"))
+        };
+        assert_eq!(told, [None, of(2, "this pod"), of(8, "this namespace"), of(16, "this node")]);
         state.forget(|_| true, &Table::from([("api".to_owned(), PolicyView::default())]));
         assert_eq!(state.allowed.len(), 0, "all are judged by the new policy");
     }

@@ -18,12 +18,21 @@ use crate::runtime::names;
 /// An ephemeral container: the UID of its pod, and its name.
 pub type Id = (String, String);
 
-/// Why containers could not be made, until they are. Clones share it.
+/// Why a container is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// It could not be made.
+    Failed(String),
+    /// It has not been tried yet.
+    Waits(String),
+}
+
+/// Why containers are not there, until they are. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Failures {
     /// Grows with every change.
     pub round: u64,
-    pub all: Arc<Table<Id, String>>,
+    pub all: Arc<Table<Id, Why>>,
 }
 
 impl Failures {
@@ -34,8 +43,8 @@ impl Failures {
         }
     }
 
-    /// Notes the last failure of a container; `None`: there is none any more.
-    pub fn note(&mut self, id: Id, why: Option<String>) {
+    /// Notes why a container is not there; `None`: it is, or is being made.
+    pub fn note(&mut self, id: Id, why: Option<Why>) {
         if self.all.get(&id) == why.as_ref() {
             return;
         }
@@ -89,13 +98,16 @@ pub fn are_left_out(own: &PodStatus, copy: &Pod) -> bool {
     of(copy).any(|container| !status(Some(own), &container.name).is_some_and(has_evidence))
 }
 
-/// The reason for which it waits. Failures of its image begin with theirs.
-fn reason(why: &str) -> Reason {
+/// The reason for which it waits, and the message. Failures of its image begin with their reason.
+fn reason(why: Option<&Why>) -> (Reason, Option<String>) {
+    let why = match why {
+        Some(Why::Failed(why)) => why,
+        Some(Why::Waits(why)) => return (Reason::ContainerCreating, Some(why.clone())),
+        None => return (Reason::ContainerCreating, None),
+    };
     let of_image = [Reason::ErrImagePull, Reason::ErrImageNeverPull];
-    of_image
-        .into_iter()
-        .find(|reason| why.starts_with(reason.as_str()))
-        .unwrap_or(Reason::CreateContainerError)
+    let reason = of_image.into_iter().find(|reason| why.starts_with(reason.as_str()));
+    (reason.unwrap_or(Reason::CreateContainerError), Some(why.clone()))
 }
 
 /// Shows the containers that do not run on this node in the status of the server's pod: as waiting, with the reason, or as
@@ -110,10 +122,8 @@ pub fn show(told: &mut PodStatus, copy: &Pod, uid: &str, failures: &Failures) {
                 before
             }
             None => {
-                let why = failures.all.get(&(uid.to_owned(), container.name.clone()));
-                let reason =
-                    Some(why.map_or(Reason::ContainerCreating, |why| reason(why)).as_str().to_owned());
-                let waiting = ContainerStateWaiting { reason, message: why.cloned() };
+                let (reason, message) = reason(failures.all.get(&(uid.to_owned(), container.name.clone())));
+                let waiting = ContainerStateWaiting { reason: Some(reason.as_str().to_owned()), message };
                 ContainerStatus {
                     name: container.name.clone(),
                     image: container.image.clone().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Pods that the server cannot take, and those whose name a static pod has.
 
 use super::*;
-use crate::cluster::pods::added;
+use crate::cluster::pods::added::{self, Why};
 
 fn named(name: &str) -> PodKey {
     let namespace = if name.starts_with("bad") { "bad" } else { "default" };
@@ -352,9 +352,10 @@ fn ephemeral_containers_that_do_not_run_are_told() {
     assert_eq!(missing, ["new", "bad", "made"], "none runs twice, and one that never ran is made again");
     let mut failures = Failures::default();
     let id = || ("u1".to_owned(), "bad".to_owned());
-    failures.note(id(), Some("no such image".into()));
-    failures.note(id(), Some("no such image".into()));
+    failures.note(id(), Some(Why::Failed("no such image".into())));
+    failures.note(id(), Some(Why::Failed("no such image".into())));
     assert_eq!(failures.round, 1);
+    failures.note(("u1".to_owned(), "made".to_owned()), Some(Why::Waits("others come first".into())));
     let mut shown = own.clone();
     added::show(&mut shown, &copy, "u1", &failures);
     let state = |name: &str| {
@@ -369,11 +370,12 @@ fn ephemeral_containers_that_do_not_run_are_told() {
     );
     assert_eq!(state("was")["terminated"]["exitCode"], 3);
     assert_eq!(state("runs"), json!({"running": {}}));
-    assert_eq!(state("made")["waiting"], json!({"reason": "ContainerCreating"}));
+    let waits = json!({"reason": "ContainerCreating", "message": "others come first"});
+    assert_eq!(state("made")["waiting"], waits);
     assert_eq!(state("gone")["terminated"]["reason"], "ContainerStatusUnknown", "somebody has removed it");
     failures.note(id(), None);
     failures.retain(|_| false);
-    assert_eq!((failures.round, failures.all.len()), (2, 0));
+    assert_eq!((failures.round, failures.all.len()), (3, 0));
     // The desk tells them, and ends them with the pod.
     copy.metadata.deletion_timestamp =
         api_copy("u1", "5", running(), true).metadata.deletion_timestamp.clone();
