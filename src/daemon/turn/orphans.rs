@@ -10,8 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::docker::Known;
 use super::entry::{Blocked, Entry, WorkerInfo};
 use super::{Effect, InUse, Turn, unmanaged};
-use crate::base::order;
+use crate::base::duration::grace;
 use crate::base::table::Set;
+use crate::base::{limits, order};
+use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, StopOrder, Wish};
 use crate::node::devices::ASSIGNED;
 use crate::plan::Owned;
@@ -44,6 +46,9 @@ pub(super) enum Verdict {
 
 /// Why a pod is stopped whose source no manifest can come from.
 const WITHOUT: &str = "podkeeper was started without the source that named it";
+
+/// Why a pod is stopped that was deleted at the server, without a grace period, while no daemon saw it.
+const GONE: &str = "the API server has it no more";
 
 impl Turn {
     /// Sweeps, and stops the orphans whose time has come.
@@ -117,6 +122,7 @@ impl Turn {
         match deleted {
             Some(pod) => self.deletion(&pod),
             None if self.is_of_no_source(key) => StopOrder::new(None, WITHOUT),
+            None if self.is_of_server(key) => StopOrder::new(grace(limits::API_FORCED_GRACE), GONE),
             None if self.is_refused(key) => StopOrder::new(None, "the policy of its source refuses it"),
             None => StopOrder::new(None, "no manifest names it"),
         }
@@ -129,9 +135,20 @@ impl Turn {
 
     /// Whether the source that made it is not configured.
     fn is_of_no_source(&self, key: &PodKey) -> bool {
+        self.made_by(key).is_some_and(|source| !self.sources.contains_key(&source))
+    }
+
+    /// Whether the API server of a cluster had named it. That removes a pod without the node's word only when it is told to
+    /// by force: others may have what the pod had. The kubelet gives such a pod a second (`HandlePodCleanups`).
+    fn is_of_server(&self, key: &PodKey) -> bool {
+        let is_of_cluster = matches!(self.config.sources.api, Some(ApiSource::Cluster(_)));
+        is_of_cluster && !self.is_refused(key) && self.made_by(key) == Some(Source::Api)
+    }
+
+    /// The source of its newest container.
+    fn made_by(&self, key: &PodKey) -> Option<Source> {
         let owner = self.docker.found.get(key).into_iter().flatten().max_by_key(|c| c.attempt);
-        let source = owner.and_then(|owner| owner.manifest.source);
-        source.is_some_and(|source| !self.sources.contains_key(&source))
+        owner.and_then(|owner| owner.manifest.source)
     }
 
     /// A found pod that no source wants may vanish without its worker's knowledge, so the sweep runs once

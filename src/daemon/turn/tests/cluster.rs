@@ -72,6 +72,15 @@ fn a_running_pod_that_is_refused_runs_until_it_is_dead() {
     assert_eq!(view(&rig), ("web Failed NodeName".to_owned(), false));
 }
 
+/// Regression: a pod that was deleted by force while no daemon saw it had its whole grace period.
+#[test]
+fn what_the_server_removed_while_the_daemon_was_away_ends_soon() {
+    let mut rig = rig();
+    let running = ["web/web-1/POD running of api for 600", "web/web-1/app running of api for 600"];
+    assert_eq!(acts(rig.list(&running)), [""; 0], "the server has not answered");
+    assert_eq!(set(&mut rig, &[], None), ["spawn web", "stop web within 2 s: the API server has it no more"]);
+}
+
 /// Regression: its deletion never ended at the server.
 #[test]
 fn what_docker_makes_late_of_a_deleted_pod_is_removed() {
@@ -104,7 +113,7 @@ fn a_pod_that_has_ended_takes_its_name_from_another() {
     let mut rig = rig();
     assert_eq!(acts(rig.list(&["web/web-1/app running of api"])), [""; 0]);
     let told = set(&mut rig, &[ended()], None);
-    assert_eq!(told, ["spawn web", "stop web: no manifest names it"]);
+    assert_eq!(told, ["spawn web", "stop web within 2 s: the API server has it no more"]);
     assert_eq!(
         set(&mut rig, &[ended(), of_server(pod("other"), |_| {})], None),
         ["spawn other, empty", "run other/other-1"]
@@ -154,7 +163,10 @@ fn a_deletion_that_was_told_before_docker_is_listed_keeps_its_grace_period() {
         told("web/web-1/app running of api"),
         ["spawn web", "end web within 3 s: its manifest is gone"]
     );
-    assert_eq!(told("web/web-2/app running of api"), ["spawn web", "stop web: no manifest names it"]);
+    assert_eq!(
+        told("web/web-2/app running of api"),
+        ["spawn web", "stop web within 2 s: the API server has it no more"]
+    );
 }
 
 #[test]
