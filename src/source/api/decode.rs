@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use crate::base::json::json;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Map, Value};
 
 use crate::api_client::pods::{MIRROR, is_mirror};
+use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::manifest::edition::Known;
 use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
@@ -165,6 +166,18 @@ pub fn forced(last: &Read, gone: &Read) -> Option<Read> {
     let mut pod = DesiredPod::clone(pod);
     pod.metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
     pod.metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
+    Some(Read { meaning: Meaning::Wanted(Arc::new(pod), tokens.clone()), ..last.clone() })
+}
+
+/// The last version of a pod that the server has no more, and whose removal was not told. `now`: wall time. `None` when it
+/// does not run here.
+#[must_use]
+pub fn vanished(last: &Read, now: Timestamp) -> Option<Read> {
+    let Meaning::Wanted(pod, tokens) = &last.meaning else { return None };
+    let mut pod = DesiredPod::clone(pod);
+    let (at, grace) = (&mut pod.metadata.deletion_timestamp, &mut pod.metadata.deletion_grace_period_seconds);
+    at.get_or_insert(Time(now));
+    *grace = Some(grace.unwrap_or(i64::MAX).min(limits::API_FORCED_GRACE));
     Some(Read { meaning: Meaning::Wanted(Arc::new(pod), tokens.clone()), ..last.clone() })
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::decode::{self, Read};
 use super::{Actor, Fault, Stopped, checks};
 use crate::api_client::{ApiError, Kind, Next, Watch, WatchEvent};
-use crate::base::clock::Mono;
+use crate::base::clock::{Clock as _, Mono};
 use crate::base::limits;
 use crate::base::table::{Set, Table};
 use crate::pod::PodKey;
@@ -41,6 +41,11 @@ impl LeftOut {
 
     fn forget(&mut self, key: &PodKey) {
         self.some.remove(key);
+    }
+
+    /// Whether this pod may be among them.
+    fn has(&self, key: &PodKey) -> bool {
+        self.more || self.some.contains(key)
     }
 
     fn is_empty(&self) -> bool {
@@ -188,8 +193,7 @@ impl Actor {
         match event.kind {
             Kind::Bookmark { is_initial_end: true } => {
                 let Some(fresh) = first.take() else { return Ok(false) };
-                self.reflector.complete(event.version());
-                self.replace(fresh)?;
+                self.replace(fresh, event.version())?;
                 return Ok(false);
             }
             Kind::Bookmark { .. } => {}
@@ -272,11 +276,37 @@ impl Actor {
         }
     }
 
-    pub(super) fn replace(&mut self, fresh: Fresh) -> Result<(), Stopped> {
+    /// Takes over all pods of this version.
+    pub(super) fn replace(&mut self, fresh: Fresh, version: &str) -> Result<(), Stopped> {
+        // Of data from before, as from a backup, no pod was removed on purpose.
+        let is_later = self.reflector.is_later(version);
+        self.reflector.complete(version);
+        if is_later && self.mark_vanished(&fresh) {
+            self.sync()?;
+        }
         (self.known, self.left_out) = (fresh.pods, fresh.left_out);
         self.restored = None;
         self.sync()?;
         self.answered()
+    }
+
+    /// The server removes a pod that runs only when it is told to by force. Returns whether there is one of which no event
+    /// has told.
+    fn mark_vanished(&mut self, fresh: &Fresh) -> bool {
+        let now = self.parts.clock.now().wall;
+        let mut has_any = false;
+        for (key, last) in &mut self.known {
+            let uid = |read: &Read| read.pod.metadata.uid.clone();
+            let is_there = fresh.pods.get(key).is_some_and(|read| uid(read) == uid(last));
+            if is_there || fresh.left_out.has(key) {
+                continue;
+            }
+            if let Some(vanished) = decode::vanished(last, now) {
+                *last = vanished;
+                has_any = true;
+            }
+        }
+        has_any
     }
 }
 
@@ -295,7 +325,7 @@ mod tests {
         let told = left.problem("s").unwrap().message;
         assert!(told.contains("at most 4000, of 24 MiB; left out: 1, shop/p0001 first"), "{told}");
         left.forget(&key(1));
-        assert!(left.is_empty());
+        assert!(left.is_empty() && !left.has(&key(1)));
         (0..=limits::API_LEFT_OUT).for_each(|n| left.note(key(n)));
         assert_eq!(left.paths("s").last().unwrap(), "s/api/v1/namespaces/");
         assert!(left.problem("s").unwrap().message.contains("left out: more than 1000, shop/p0000 first"));

@@ -329,8 +329,7 @@ impl Actor {
                 }
                 let version =
                     list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
-                self.reflector.complete(version);
-                self.replace(fresh)?;
+                self.replace(fresh, version)?;
                 Ok(Duration::ZERO)
             }
             Ask::Stream { version } => {

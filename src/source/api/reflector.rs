@@ -78,6 +78,15 @@ impl Reflector {
         }
     }
 
+    /// Whether a version is certainly later than the last one. Versions are numbers of any length
+    /// (`apimachinery/pkg/util/resourceversion`).
+    #[must_use]
+    pub fn is_later(&self, version: &str) -> bool {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let size = |text: &str| (text.len(), text.to_owned());
+        is_number(version) && is_number(&self.version) && size(version) > size(&self.version)
+    }
+
     /// Notes that a list, or the first part of a stream, is complete at this version.
     pub fn complete(&mut self, version: &str) {
         self.phase = Phase::Watching;
@@ -220,6 +229,14 @@ mod tests {
         assert_eq!((it.failed(&status(410), NOW, 0), it.ask()), (FIRST, stream("")));
         it.complete("3");
         assert_eq!(it.ask(), watch("3"));
+    }
+
+    #[test]
+    fn later_versions() {
+        let it = watching(false);
+        let told = ["8", "10", "7", "6", "", "9x", "-9"].map(|version| it.is_later(version));
+        assert_eq!(told, [true, true, false, false, false, false, false]);
+        assert!(!Reflector::default().is_later("8"), "nothing is known");
     }
 
     #[test]

@@ -127,6 +127,50 @@ fn a_forced_deletion_is_seen_before_the_pod_is_gone() {
     rig.set("it is gone", |set| names(set).is_empty());
 }
 
+/// A pod that was deleted by force while the server could not be reached had its whole grace, beside the one that replaced
+/// it elsewhere. Data of an earlier version is a backup.
+#[test]
+fn what_has_vanished_meanwhile_gets_a_moment() {
+    for (second, moment) in [("99", Some(2)), ("3", None)] {
+        let lists = AtomicUsize::new(0);
+        let serve = move |asked: &Asked, out: &mut dyn Write| {
+            if !asked.line.starts_with("GET /api/v1/pods?") {
+                return not_found(out);
+            }
+            if !asked.line.contains("sendInitialEvents") {
+                return answer(
+                    out,
+                    410,
+                    &json!({"kind": "Status", "code": 410, "reason": "Expired"}).to_string(),
+                );
+            }
+            begin(out)?;
+            let mut last = end();
+            if lists.fetch_add(1, Ordering::SeqCst) == 0 {
+                for name in ["a", "b"] {
+                    chunk(out, &event("ADDED", &pod(name, &json!({}), &json!({}))))?;
+                }
+                chunk(out, &event("BOOKMARK", &last))?;
+                return Ok(false);
+            }
+            last["metadata"]["resourceVersion"] = second.into();
+            chunk(out, &(event("ADDED", &pod("b", &json!({}), &json!({}))) + &event("BOOKMARK", &last)))?;
+            thread::sleep(PATIENCE);
+            Ok(false)
+        };
+        let rig = start(&format!("api-vanished-{second}"), Box::new(serve));
+        rig.set("both are there", |set| names(set) == ["a", "b"]);
+        let change = rig.set("a change", |_| true);
+        let grace = |pod: &DesiredPod| pod.metadata.deletion_grace_period_seconds;
+        let a = change.pods.iter().find(|pod| pod.key.name == "a");
+        assert_eq!(a.and_then(|pod| grace(pod)), moment, "{second}");
+        assert!(change.pods.iter().any(|pod| pod.key.name == "b" && grace(pod).is_none()));
+        if a.is_some() {
+            rig.set("it is gone", |set| names(set) == ["b"]);
+        }
+    }
+}
+
 /// Each break doubled the wait before the next watch, up to a minute, for a balancer that closes what is silent.
 #[test]
 fn a_watch_that_has_worked_and_breaks_is_begun_again_at_once() {
