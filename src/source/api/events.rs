@@ -104,6 +104,11 @@ impl Actor {
         let mut events = 0_u64;
         let outcome = self.follow_on(watch, first, unsent, bounds, &mut events);
         let is_early = |now: Mono| events == 0 && now.since(bounds.begun) < limits::API_WATCH_SHORT;
+        // What a server tells wrongly again and again is asked for more and more rarely.
+        let is_well = matches!(outcome, Ok(_) | Err(Fault::Failed(ApiError::Unreachable(_))));
+        if is_well && first.is_none() && !is_early(self.now()) {
+            self.reflector.worked();
+        }
         match outcome {
             Ok(Some(wait)) => Ok(wait),
             Ok(None) => {

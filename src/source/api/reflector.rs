@@ -47,8 +47,8 @@ pub struct Reflector {
     wait: Duration,
     /// Time of the last failure.
     failed: Option<Mono>,
-    /// Time at which a watch's version had expired last.
-    was_past: Option<Mono>,
+    /// Time at which a watch's version had expired last, and the wait then.
+    was_past: Option<(Mono, Duration)>,
 }
 
 impl Default for Reflector {
@@ -101,6 +101,11 @@ impl Reflector {
         }
     }
 
+    /// Notes that a watch has worked: the failures before it say nothing about those that come.
+    pub fn worked(&mut self) {
+        self.wait = limits::API_BACKOFF_MIN;
+    }
+
     /// Notes the regular end of a watch. `at_once`: it ended within a second, without an event. Returns how long to
     /// wait.
     pub fn ended(&mut self, at_once: bool, now: Mono, luck: u64) -> Duration {
@@ -126,18 +131,21 @@ impl Reflector {
     pub fn failed(&mut self, error: &ApiError, now: Mono, luck: u64) -> Duration {
         let was = self.phase;
         if error.is_gone() || error.is_too_large_version() {
-            let first = match was {
-                // A server that answers so each time is not asked without a pause.
-                Phase::Watching => {
-                    let before = self.was_past.replace(now);
-                    before.is_none_or(|at| now.since(at) >= limits::API_BACKOFF_RESET)
-                }
-                Phase::Listing => !self.is_past && !self.version.is_empty(),
-            };
+            let first = !self.is_past && !self.version.is_empty();
             // The next request starts at the last version, the one after that at the newest.
             self.is_past = was == Phase::Listing;
             self.phase = Phase::Listing;
-            return if first { Duration::ZERO } else { self.back_off(now, luck) };
+            return match was {
+                // A server that answers so each time is not asked without a pause. That it could not be reached before
+                // does not count: its versions are past because of that.
+                Phase::Watching => {
+                    let wait = self.wait_after_past(now);
+                    self.was_past = Some((now, wait));
+                    spread(wait, luck)
+                }
+                Phase::Listing if first => Duration::ZERO,
+                Phase::Listing => self.back_off(now, luck),
+            };
         }
         // Old servers refuse a stream as invalid, those on an old etcd with 500: a list asks for less.
         let can_list = error.code().is_some_and(|code| !matches!(code, 401 | 403 | 429));
@@ -160,10 +168,26 @@ impl Reflector {
         }
         self.failed = Some(now);
         let wait = self.wait;
-        self.wait = wait.saturating_mul(2).min(limits::API_BACKOFF_MAX);
-        let more = u32::try_from(luck % 1000).unwrap_or(0);
-        wait.saturating_add(wait.saturating_mul(more) / 1000)
+        self.wait = longer(wait);
+        spread(wait, luck)
     }
+
+    fn wait_after_past(&self, now: Mono) -> Duration {
+        match self.was_past {
+            Some((at, wait)) if now.since(at) < limits::API_BACKOFF_RESET => longer(wait),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+fn longer(wait: Duration) -> Duration {
+    wait.saturating_mul(2).clamp(limits::API_BACKOFF_MIN, limits::API_BACKOFF_MAX)
+}
+
+/// Up to twice as long, so that many nodes do not come at once.
+fn spread(wait: Duration, luck: u64) -> Duration {
+    let more = u32::try_from(luck % 1000).unwrap_or(0);
+    wait.saturating_add(wait.saturating_mul(more) / 1000)
 }
 
 #[cfg(test)]
@@ -267,6 +291,28 @@ mod tests {
         assert_eq!(waits, [0, 800, 1600, 3200]);
         at = at.after(limits::API_BACKOFF_RESET);
         assert_eq!(it.failed(&status(410), at, 0), Duration::ZERO, "that happens now and then");
+    }
+
+    /// Regression: a node saw no pod for up to a minute after a server that had been away was there again.
+    #[test]
+    fn what_failed_before_a_server_answered_again_delays_nothing() {
+        let lost = ApiError::Unreachable("no".to_owned());
+        let away = |it: &mut Reflector| (0..8).for_each(|_| _ = it.failed(&lost, NOW, 999));
+        let mut it = watching(false);
+        let waits: Vec<Duration> = (0..2)
+            .map(|_| {
+                away(&mut it);
+                let wait = it.failed(&status(410), NOW, 999);
+                it.complete("8");
+                wait
+            })
+            .collect();
+        assert!(waits[0].is_zero() && waits[1] < FIRST * 2, "{waits:?}");
+        // It watches, and the connection breaks twice.
+        away(&mut it);
+        it.worked();
+        assert_eq!(it.ended(false, NOW, 999), Duration::ZERO);
+        assert!(it.failed(&lost, NOW, 999) < FIRST * 2);
     }
 
     #[test]
