@@ -10,6 +10,7 @@ use super::admission::{self, Chosen, Reason, Rejection, Room};
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
 use super::orphans::Sweep;
+use super::orphans::vanished;
 use super::preempted::HURRIED;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
@@ -180,6 +181,8 @@ impl Turn {
             && let Some(grace) = self.bounded_end(&pod.key, Some(&pod.uid), Duration::ZERO)
         {
             self.wish(&pod.key, Wish::Stop(StopOrder::new(Some(grace), HURRIED)));
+        } else if old.is_none_or(|old| old.uid != pod.uid) && self.follows_vanished(&pod) {
+            self.wish(&pod.key, Wish::Stop(vanished()));
         }
         let had = self.untold_sizes(&pod);
         let entry = self.entries.get_or_default(pod.key.clone());

@@ -81,6 +81,41 @@ fn what_the_server_removed_while_the_daemon_was_away_ends_soon() {
     assert_eq!(set(&mut rig, &[], None), ["spawn web", "stop web within 2 s: the API server has it no more"]);
 }
 
+/// Regression: each new daemon gave such a pod its whole grace period anew.
+#[test]
+fn the_stop_of_what_the_server_removed_goes_on_fast() {
+    let mut rig = rig();
+    let running = "web/web-1/app running of api for 600";
+    let stopping = [container(running).id].into();
+    rig.turn.restore_unfinished(Earlier::default(), stopping, Table::new());
+    let told = acts(rig.list(&[running]));
+    assert_eq!(told, ["spawn web", "stop web: podkeeper was stopping it when it ended itself"]);
+    assert_eq!(set(&mut rig, &[], None), ["stop web within 2 s: the API server has it no more"]);
+    assert_eq!(
+        set(&mut rig, &[of_server(pod("b"), |_| {})], None),
+        ["spawn b, empty", "run b/b-1"],
+        "told once"
+    );
+}
+
+/// Regression: the pod that followed one that was deleted by force waited for the whole grace period of that.
+#[test]
+fn a_pod_that_follows_one_that_the_server_removed_does_not_wait_for_long() {
+    let next = || of_server(pod("web/web-2"), |_| {});
+    let running = "web/web-1/app running of api for 600";
+    let expected = ["spawn web", "stop web within 2 s: the API server has it no more", "run web/web-2"];
+    let mut rig1 = rig();
+    assert_eq!(acts(rig1.list(&[running])), [""; 0]);
+    assert_eq!(set(&mut rig1, &[next()], None), expected);
+    let mut rig2 = rig();
+    assert_eq!(set(&mut rig2, &[next()], None), [""; 0]);
+    assert_eq!(acts(rig2.list(&[running])), expected);
+    // Its file's pod has its own grace period.
+    let mut rig3 = rig();
+    assert_eq!(acts(rig3.list(&["web/web-1/app running for 600"])), [""; 0]);
+    assert_eq!(set(&mut rig3, &[next()], None), ["spawn web", "run web/web-2"]);
+}
+
 /// Regression: its deletion never ended at the server.
 #[test]
 fn what_docker_makes_late_of_a_deleted_pod_is_removed() {
@@ -157,16 +192,11 @@ fn a_deletion_that_was_told_before_docker_is_listed_keeps_its_grace_period() {
     let told = |list: &str| told_after(list, Set::new());
     // The daemon before was carrying it out.
     let stopping = [container("web/web-1/app running").id].into();
-    let told_then = told_after("web/web-1/app running of api", stopping);
-    assert_eq!(told_then, ["spawn web", "end web within 3 s: its manifest is gone"]);
-    assert_eq!(
-        told("web/web-1/app running of api"),
-        ["spawn web", "end web within 3 s: its manifest is gone"]
-    );
-    assert_eq!(
-        told("web/web-2/app running of api"),
-        ["spawn web", "stop web within 2 s: the API server has it no more"]
-    );
+    let soon = "stop web within 2 s: the API server has it no more";
+    let expected = ["spawn web", "end web within 3 s: its manifest is gone", soon];
+    assert_eq!(told_after("web/web-1/app running of api", stopping), expected);
+    assert_eq!(told("web/web-1/app running of api"), expected);
+    assert_eq!(told("web/web-2/app running of api"), ["spawn web", soon]);
 }
 
 #[test]
