@@ -19,7 +19,7 @@ pub const API_CONNECT: Duration = Duration::from_secs(5);
 /// Time for the TLS handshake, and for an answer of a proxy, each.
 pub const API_HANDSHAKE: Duration = Duration::from_secs(10);
 /// Most calls at a time, without heartbeats.
-pub const API_CALLS: usize = 3;
+pub const API_CALLS: usize = 6;
 /// A connection that was idle for this long is not used again.
 pub const API_IDLE_MAX: Duration = Duration::from_secs(80);
 /// Bytes that are read from a connection at once.
@@ -53,6 +53,12 @@ pub const API_CALL: Duration = Duration::from_secs(30);
 pub const API_FIRST: Duration = Duration::from_secs(3);
 /// The first call for an object or a token; each one that is not answered in time gives the next one more.
 pub const API_OBJECT_FIRST: Duration = Duration::from_secs(3);
+/// Most calls for objects and tokens at a time, of [`API_CALLS`]: there is one at a time unless some of them are slow.
+pub const API_LOOK_UPS_AT_ONCE: usize = 4;
+/// How long events wait for the answer to such a call.
+pub const API_LOOK_UP_QUICK: Duration = Duration::from_millis(300);
+/// How often it is looked whether an answer that took longer has come.
+pub const API_LOOK_UP_POLL: Duration = Duration::from_millis(50);
 /// One call for an object or a token.
 pub const API_OBJECT_CALL: Duration = Duration::from_secs(10);
 /// Shortest duration of a watch; the longest is twice that; client-go's `minWatchTimeout`.

@@ -48,7 +48,7 @@ impl Classes {
     ///
     /// # Errors
     /// No answer, or one without the class.
-    pub fn look_up(&mut self, asker: Asker<'_>, pod: &DesiredPod) -> Result<(), ApiError> {
+    pub fn look_up(&mut self, asker: &Asker, pod: &DesiredPod) -> Result<(), ApiError> {
         let Some(class) = runtimes::class(pod) else { return Ok(()) };
         let path = format!("/apis/node.k8s.io/v1/runtimeclasses/{}", encoded(class));
         let handler = match asker.get(path) {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::Actor;
 use super::decode::{Meaning, Token};
-use super::objects::Asker;
+use super::objects::{Answer, Asker, UnderWay};
 use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
 use crate::base::clock::Mono;
-use crate::base::table::Set;
+use crate::base::table::{Set, Table};
 use crate::base::{json, limits, order};
 use crate::node::runtimes;
 use crate::pod::object::ObjectKey;
@@ -23,13 +23,25 @@ use crate::pod::{DesiredPod, PodKey};
 /// A pod whose objects are looked up.
 type Wanted = (Arc<DesiredPod>, Vec<Token>);
 
+/// What is known of look-ups beside the objects.
+#[derive(Default)]
+pub(super) struct LookUps {
+    pub(super) under_way: UnderWay,
+    /// The pod whose object the server did not answer for: the pods after it come first.
+    behind: Option<PodKey>,
+    /// Objects that are to be read again.
+    stale: Set<ObjectKey>,
+    /// Since when each new pod is known, by UID: its objects have to be read after that.
+    since: Table<String, Mono>,
+}
+
 /// One pass over all pods.
 struct Round {
     now: Mono,
-    all_due: bool,
-    asked: Set<ObjectKey>,
     /// The server did not answer: the other requests would wait in vain.
     is_gone: bool,
+    /// An answer takes long: the others are not waited for.
+    is_slow: bool,
 }
 
 impl Actor {
@@ -47,13 +59,21 @@ impl Actor {
         let keys =
             order::set(wanted.iter().flat_map(|(pod, _)| references(pod)).map(|reference| reference.key));
         self.objects.retain(|key| keys.contains(key));
+        self.look_ups.under_way.retain(|key| keys.contains(key));
+        self.look_ups.stale.retain(|key| keys.contains(key));
+        while let Some(answer) = self.look_ups.under_way.next(Duration::ZERO) {
+            self.take_answer(answer);
+        }
         let uids = order::set(wanted.iter().map(|(pod, _)| pod.uid.clone()));
         self.ready.retain(|uid| uids.contains(uid));
+        let ready = &self.ready;
+        self.look_ups.since.retain(|uid, _| uids.contains(uid) && !ready.contains(uid));
         self.classes.retain(&order::set(wanted.iter().filter_map(|(pod, _)| runtimes::class(pod))));
         let all_due = self.due.objects <= now;
         if all_due {
             let more = self.luck() % limits::API_OBJECTS_JITTER.as_secs().max(1);
             self.due.objects = now.after(limits::API_OBJECTS_EVERY).after(Duration::from_secs(more));
+            self.look_ups.stale = keys;
         }
         self.waiting.clear();
         self.due.retry = None;
@@ -64,8 +84,8 @@ impl Actor {
         if chosen || all_due && !wanted.is_empty() {
             self.look_at_node();
         }
-        let mut round = Round { now, all_due, asked: Set::new(), is_gone: false };
-        let behind = self.behind.take();
+        let mut round = Round { now, is_gone: false, is_slow: false };
+        let behind = self.look_ups.behind.take();
         for (pod, tokens) in in_turn(&wanted, behind.as_ref()).filter(|(pod, _)| !is_deleted(pod)) {
             match self.missing(pod, tokens, &mut round) {
                 Some(message) => {
@@ -75,8 +95,8 @@ impl Actor {
                 }
                 None => _ = self.ready.insert(pod.uid.clone()),
             }
-            if round.is_gone && self.behind.is_none() {
-                self.behind = Some(pod.key.clone());
+            if round.is_gone && self.look_ups.behind.is_none() {
+                self.look_ups.behind = Some(pod.key.clone());
             }
         }
     }
@@ -84,9 +104,10 @@ impl Actor {
     /// Looks up the objects of one pod that are due; returns the reason why the pod waits.
     fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<String> {
         let is_new = !self.ready.contains(&pod.uid);
+        let since = is_new.then(|| *self.look_ups.since.get_or_insert(pod.uid.clone(), round.now));
         if self.classes.is_due(pod, is_new) && !round.is_gone {
             let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
-            let found = self.classes.look_up(asker, pod);
+            let found = self.classes.look_up(&asker, pod);
             round.is_gone = matches!(found, Err(ApiError::Unreachable(_) | ApiError::Closed));
             if let Err(error) = found {
                 return Some(format!("waits for its RuntimeClass: {error}"));
@@ -99,16 +120,18 @@ impl Actor {
             let token = tokens.iter().find(|token| token.key == key);
             let is_due = match token {
                 Some(_) => self.objects.is_due(&key, round.now),
-                None if round.asked.contains(&key) => !self.objects.is_known(&key),
                 None => {
-                    let again = round.all_due && self.objects.can_change(&key);
-                    let is_unbound = self.objects.is_unbound(&key, round.now);
-                    is_new || !self.objects.is_known(&key) || again || is_unbound
+                    !self.objects.is_known(&key)
+                        || since.is_some_and(|since| !self.objects.is_read_since(&key, since))
+                        || self.look_ups.stale.contains(&key) && self.objects.can_change(&key)
+                        || self.objects.is_unbound(&key, round.now)
                 }
             };
-            if is_due && !round.is_gone && self.objects.may_ask(&key, round.now) {
-                round.asked.insert(key.clone());
-                round.is_gone = self.ask(&key, token, round.now);
+            let under_way = &self.look_ups.under_way;
+            let may_ask =
+                !under_way.has(&key) && !under_way.is_full() && self.objects.may_ask(&key, round.now);
+            if is_due && may_ask && !round.is_gone {
+                self.ask(&key, token, round);
             }
             if !self.objects.is_known(&key) {
                 let what = token.map_or_else(
@@ -122,16 +145,37 @@ impl Actor {
         None
     }
 
-    /// Asks for one object or token; returns true when the server did not answer.
-    fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, now: Mono) -> bool {
+    /// Asks for one object or token, and waits a moment for the answer.
+    fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, round: &mut Round) {
         let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
         let asker = asker.within(self.objects.patience(key, self.parts.patience.call));
-        let result = match token {
-            Some(token) => self.objects.make_token(asker, token, now),
-            None => self.objects.look_up(asker, key, now),
-        };
-        let now = self.now();
-        self.objects.note(key, &result, now);
+        self.look_ups.stale.remove(key);
+        if token.is_some() {
+            self.objects.begin_token(key, round.now);
+        }
+        if let Err(error) = self.look_ups.under_way.begin(asker, key, token) {
+            let now = self.now();
+            return self.objects.note(key, &Err(error), now);
+        }
+        while !round.is_slow {
+            let Some(answer) = self.look_ups.under_way.next(limits::API_LOOK_UP_QUICK) else {
+                round.is_slow = true;
+                return;
+            };
+            let is_own = answer.key == *key;
+            let is_lost = self.take_answer(answer);
+            if is_own {
+                round.is_gone = is_lost;
+                return;
+            }
+        }
+    }
+
+    /// Takes an answer; returns true when there was none.
+    fn take_answer(&mut self, answer: Answer) -> bool {
+        let (key, now) = (answer.key.clone(), self.now());
+        let result = self.objects.take(&self.parts.acceptor, &self.server, answer, now);
+        self.objects.note(&key, &result, now);
         matches!(result, Err(ApiError::Unreachable(_) | ApiError::Closed))
     }
 

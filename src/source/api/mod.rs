@@ -34,6 +34,7 @@ use serde_json::Value;
 use self::classes::Classes;
 use self::decode::Read;
 use self::events::{Bounds, Fresh, LeftOut};
+use self::look_up::LookUps;
 use self::objects::Objects;
 use self::reflector::{Ask, Reflector};
 use crate::api_client::pods::{PodsOfNode, ServerPods};
@@ -130,7 +131,7 @@ impl ApiSource {
             ready: Set::new(),
             waiting: Table::new(),
             waits_since: None,
-            behind: None,
+            look_ups: LookUps::default(),
             sent: None,
             restored: None,
             failed: false,
@@ -216,8 +217,7 @@ struct Actor {
     waiting: Table<PodKey, Problem>,
     /// Since when the first set waits.
     waits_since: Option<Mono>,
-    /// The pod whose object the server did not answer for: the pods after it come first.
-    behind: Option<PodKey>,
+    look_ups: LookUps,
     sent: Option<PodSet>,
     /// The stored set, until the server has answered.
     restored: Option<PodSet>,
@@ -377,8 +377,10 @@ impl Actor {
         let now = self.now();
         let store = self.parts.store.as_ref().and_then(|store| store.due(now));
         let objects = self.objects.all().next().map(|_| self.due.objects);
-        let due =
-            [store, objects, self.objects.due(), self.due.retry, self.due.relist].into_iter().flatten().min();
+        // A request that takes long does not wake this thread.
+        let slow = (!self.look_ups.under_way.is_empty()).then(|| now.after(limits::API_LOOK_UP_POLL));
+        let due = [store, objects, self.objects.due(), self.due.retry, self.due.relist, slow];
+        let due = due.into_iter().flatten().min();
         let most = limits::API_WATCH_MIN;
         due.map_or(most, |due| due.since(now).clamp(limits::API_COALESCE, most))
     }

@@ -4,33 +4,31 @@
 //!
 //! Never here: a decision about a pod.
 
+mod fetch;
 mod of_services;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::json::json;
 use serde_json::Value;
 
-use super::Parts;
-use super::checks;
+pub use self::fetch::{Answer, Asker, Fetched, UnderWay};
 use super::claims;
 use super::decode::{self, Token};
 use super::services;
+use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
-use crate::api_client::{ApiError, Client, Method, Request};
 use crate::base::clock::Mono;
 use crate::base::concealed::Concealed;
 use crate::base::table::Table;
 use crate::base::{limits, order};
 use crate::pod::object::{About, Content, LocalObject, ObjectKey, ObjectKind, SecretBytes};
-use crate::pod::placement::NodeAtServer;
 use crate::pod::{Origin, Source};
 use crate::source::accept::Acceptor;
 
 /// The last known state of an object.
 #[derive(Debug, Clone)]
-enum Known {
+pub enum Known {
     Found {
         object: Arc<LocalObject>,
         /// The user's part, which is remembered; `None` of a token, which is not.
@@ -46,6 +44,8 @@ pub struct Objects {
     /// Time before a failed request is repeated.
     again: Duration,
     known: Table<ObjectKey, Known>,
+    /// When the server answered for each of them last.
+    read: Table<ObjectKey, Mono>,
     /// When each token is renewed.
     tokens_due: Table<ObjectKey, Mono>,
     /// Refusals of an object in a row: right after a pod was bound, the node may not read its objects yet.
@@ -56,46 +56,6 @@ pub struct Objects {
     without: Table<ObjectKey, String>,
     /// Claims without a volume: the time of the next request, and the wait before it.
     unbound: Table<ObjectKey, (Mono, Duration)>,
-}
-
-/// Makes requests for objects.
-#[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
-    client: &'a Client,
-    acceptor: &'a Acceptor,
-    /// Address of the server, for paths.
-    server: &'a str,
-    /// Labels and taints of the node at the server.
-    node: Option<&'a NodeAtServer>,
-    /// Limit of one call.
-    patience: Duration,
-}
-
-impl<'a> Asker<'a> {
-    #[must_use]
-    pub fn new(parts: &'a Parts, server: &'a str, node: Option<&'a NodeAtServer>) -> Asker<'a> {
-        let Parts { client, acceptor, patience, .. } = parts;
-        Asker { client, acceptor, server, node, patience: patience.call }
-    }
-
-    /// With another limit of one call.
-    #[must_use]
-    pub fn within(self, patience: Duration) -> Asker<'a> {
-        Asker { patience, ..self }
-    }
-
-    /// The object at this path.
-    ///
-    /// # Errors
-    /// No answer in time, or an error of the server.
-    pub fn get(&self, path: String) -> Result<Value, ApiError> {
-        self.client.call(&Request::get(path), self.patience)
-    }
-
-    /// The object of this kind and name.
-    fn object(&self, key: &ObjectKey, kind: &str) -> Result<Value, ApiError> {
-        self.get(format!("/api/v1/namespaces/{}/{kind}/{}", encoded(&key.namespace), encoded(&key.name)))
-    }
 }
 
 /// The reason why a request failed, and when it is repeated.
@@ -113,6 +73,7 @@ impl Objects {
         Objects {
             again,
             known: Table::new(),
+            read: Table::new(),
             tokens_due: Table::new(),
             refused: Table::new(),
             failed: Table::new(),
@@ -143,9 +104,16 @@ impl Objects {
         self.known.contains_key(key)
     }
 
+    /// Whether the server has answered for the object since then.
+    #[must_use]
+    pub fn is_read_since(&self, key: &ObjectKey, since: Mono) -> bool {
+        self.read.get(key).is_some_and(|at| *at >= since)
+    }
+
     /// Forgets the objects that no pod refers to any more.
     pub fn retain(&mut self, wanted: impl Fn(&ObjectKey) -> bool) {
         self.known.retain(|key, _| wanted(key));
+        self.read.retain(|key, _| wanted(key));
         self.tokens_due.retain(|key, _| wanted(key));
         self.refused.retain(|key, _| wanted(key));
         self.failed.retain(|key, _| wanted(key));
@@ -159,8 +127,8 @@ impl Objects {
         self.failed.get(key).is_none_or(|failed| failed.again <= now)
     }
 
-    /// How long its request may take: meanwhile no event is heard. One that hangs has little time at first, and one that is
-    /// slow gets more each time.
+    /// How long its request may take. One that hangs keeps others waiting for a short time at first, and one that is slow
+    /// gets more each time.
     #[must_use]
     pub fn patience(&self, key: &ObjectKey, most: Duration) -> Duration {
         let before = self.failed.get(key).map_or(Duration::ZERO, |failed| failed.wait);
@@ -176,14 +144,17 @@ impl Objects {
     /// Notes the result of a request.
     pub fn note(&mut self, key: &ObjectKey, result: &Result<(), ApiError>, now: Mono) {
         let before = self.failed.remove(key);
-        let Err(error) = result else { return };
+        let Err(error) = result else {
+            self.read.insert(key.clone(), now);
+            return;
+        };
         let wait = before.map_or(self.again, |before| before.wait);
         let (wait, again) = match error {
             ApiError::Unreachable(_) => {
                 let wait = wait.saturating_mul(2).min(limits::API_BACKOFF_MAX);
                 (wait, now.after(wait))
             }
-            _ => (wait, now),
+            _ => (wait, now.after(self.again)),
         };
         self.failed.insert(key.clone(), Failed { why: error.to_string(), again, wait });
     }
@@ -234,22 +205,35 @@ impl Objects {
         !matches!(self.known.get(key), Some(Known::Found { object, .. }) if object.immutable)
     }
 
-    /// Requests an object. The known one stays when there is no answer.
+    /// Takes the answer to a request. The known object stays when there is none.
     ///
     /// # Errors
     /// No answer, or one that does not decide about the object.
-    pub fn look_up(&mut self, asker: Asker<'_>, key: &ObjectKey, now: Mono) -> Result<(), ApiError> {
-        let Asker { acceptor, server, .. } = asker;
-        // The server is not asked at a path that means something else.
-        if !checks::is_name(&key.name) {
-            self.known.insert(key.clone(), Known::Missing);
-            return Ok(());
-        }
-        let asked = match (key.kind, services::of(key)) {
-            (ObjectKind::PersistentVolumeClaim, _) => return self.look_up_claim(asker, key, now),
-            (_, Some(wanted)) => self.services_of(asker, key, wanted),
-            (ObjectKind::ConfigMap, None) => asker.object(key, "configmaps"),
-            (ObjectKind::Secret, None) => asker.object(key, "secrets"),
+    pub fn take(
+        &mut self,
+        acceptor: &Acceptor,
+        server: &str,
+        answer: Answer,
+        now: Mono,
+    ) -> Result<(), ApiError> {
+        let Answer { key, token, result } = answer;
+        let key = &key;
+        let asked = match (result, token, services::of(key)) {
+            (Ok(Fetched::Nothing), ..) => {
+                self.known.insert(key.clone(), Known::Missing);
+                return Ok(());
+            }
+            (Ok(Fetched::Token(made)), Some(token), _) => return self.take_token(server, &token, &made, now),
+            (Ok(Fetched::Claim(claim)), ..) => return self.take_claim(key, Ok(*claim), server, now),
+            (Err(error), None, _) if key.kind == ObjectKind::PersistentVolumeClaim => {
+                return self.take_claim(key, Err(error), server, now);
+            }
+            (Ok(Fetched::Services(all)), _, Some(wanted)) => self.variables(key, wanted, Ok(all)),
+            (Err(error), None, Some(wanted)) => self.variables(key, wanted, Err(error)),
+            (Ok(Fetched::Object(value)), ..) => Ok(value),
+            (Ok(Fetched::Token(_) | Fetched::Services(_)), ..) => return Ok(()),
+            (Err(error), Some(_), _) => return Err(error),
+            (Err(error), None, None) => Err(error),
         };
         let known = match asked {
             Ok(value) => match decode::object(&value, key.kind, acceptor, server) {
@@ -301,14 +285,20 @@ impl Objects {
         Ok(())
     }
 
-    /// Requests a claim and its volume. A claim stays bound to its volume as long as a pod uses it.
-    fn look_up_claim(&mut self, asker: Asker<'_>, key: &ObjectKey, now: Mono) -> Result<(), ApiError> {
-        let fresh = match claim_of(asker, key) {
+    /// Takes a claim with its volume. A claim stays bound to its volume as long as a pod uses it.
+    fn take_claim(
+        &mut self,
+        key: &ObjectKey,
+        found: Result<Known, ApiError>,
+        server: &str,
+        now: Mono,
+    ) -> Result<(), ApiError> {
+        let fresh = match found {
             Err(error) if error.is_not_found() => Known::Missing,
             Err(error) if error.is_forbidden() => {
                 let why = format!("failed to fetch PVC from API server: {error}");
                 self.refuse(key, error)?;
-                let object = claims::object(key, &Value::Null, Err(why), asker.server);
+                let object = claims::object(key, &Value::Null, Err(why), server);
                 Known::Found { object, text: None }
             }
             other => other?,
@@ -335,30 +325,13 @@ impl Objects {
         Ok(())
     }
 
-    /// Requests a token (`pkg/kubelet/token/token_manager.go`). The old token stays when that fails.
-    ///
-    /// # Errors
-    /// The reason of the failure.
-    pub fn make_token(&mut self, asker: Asker<'_>, token: &Token, now: Mono) -> Result<(), ApiError> {
-        let path = format!(
-            "/api/v1/namespaces/{}/serviceaccounts/{}/token",
-            encoded(&token.pod.namespace),
-            encoded(&token.account)
-        );
-        let audiences: Vec<&str> =
-            Some(token.audience.as_str()).filter(|it| !it.is_empty()).into_iter().collect();
-        let body = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {
-                "audiences": audiences,
-                "expirationSeconds": token.lasts,
-                "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": token.pod.name, "uid": token.uid},
-            },
-        });
-        // A token whose request failed is not due again in each round.
-        self.tokens_due.insert(token.key.clone(), now.after(limits::API_TOKEN_AGAIN));
-        let made = asker.client.call(&Request::with(Method::Post, path, &body), asker.patience)?;
+    /// Notes that a token is being requested: one whose request failed is not due again in each round.
+    pub fn begin_token(&mut self, key: &ObjectKey, now: Mono) {
+        self.tokens_due.insert(key.clone(), now.after(limits::API_TOKEN_AGAIN));
+    }
+
+    /// Takes a token (`pkg/kubelet/token/token_manager.go`). The old token stays when that fails.
+    fn take_token(&mut self, server: &str, token: &Token, made: &Value, now: Mono) -> Result<(), ApiError> {
         let text = made.pointer("/status/token").and_then(Value::as_str).unwrap_or_default();
         if text.is_empty() {
             return Err(ApiError::BadAnswer(
@@ -369,7 +342,7 @@ impl Objects {
         let object = LocalObject {
             key: token.key.clone(),
             source: Source::Api,
-            origin: Origin { path: decode::path_of(asker.server, &token.pod), document: 0 },
+            origin: Origin { path: decode::path_of(server, &token.pod), document: 0 },
             immutable: false,
             content: Content::Secret { type_: "Opaque".to_owned(), data },
             about: About::default(),
@@ -382,10 +355,10 @@ impl Objects {
 }
 
 /// A claim with its volume.
-fn claim_of(asker: Asker<'_>, key: &ObjectKey) -> Result<Known, ApiError> {
+fn claim_of(asker: &Asker, key: &ObjectKey) -> Result<Known, ApiError> {
     let claim = asker.object(key, "persistentvolumeclaims")?;
     let unbound = |why: String| {
-        let object = claims::object(key, &claim, Err(why), asker.server);
+        let object = claims::object(key, &claim, Err(why), &asker.server);
         Ok(Known::Found { object, text: None })
     };
     let name = match claims::volume_of(&claim) {
@@ -399,9 +372,9 @@ fn claim_of(asker: Asker<'_>, key: &ObjectKey) -> Result<Known, ApiError> {
         }
         other => other?,
     };
-    match claims::reached(&claim, &volume, &asker.acceptor.node_name, asker.node) {
+    match claims::reached(&claim, &volume, &asker.node_name, asker.node.as_ref()) {
         Ok(bound) => Ok(Known::Found {
-            object: claims::object(key, &claim, Ok(bound), asker.server),
+            object: claims::object(key, &claim, Ok(bound), &asker.server),
             text: Some(claims::remembered(&claim, &volume).to_string().into()),
         }),
         Err(why) => unbound(why),

@@ -24,13 +24,13 @@ impl Objects {
     }
 
     /// A server that has no services, or lets this node read none, has no variables: no pod waits for them.
-    pub(super) fn services_of(
+    pub(super) fn variables(
         &mut self,
-        asker: Asker<'_>,
         key: &ObjectKey,
         wanted: Wanted,
+        found: Result<Vec<Value>, ApiError>,
     ) -> Result<Value, ApiError> {
-        let Made { object, left_out } = match services_of(asker, key, wanted) {
+        let Made { object, left_out } = match found {
             Err(error) if error.code() == Some(404) || error.is_forbidden() => {
                 let why = format!("containers start without the environment variables of Services: {error}");
                 if error.is_forbidden() {
@@ -61,7 +61,7 @@ impl Objects {
 
 /// The services for a pod's variables. One call lists those of its namespace, another one gets the API server's. A
 /// watch of all services of a cluster would cost a connection, and more memory than a node has.
-fn services_of(asker: Asker<'_>, key: &ObjectKey, wanted: Wanted) -> Result<Vec<Value>, ApiError> {
+pub(super) fn services_of(asker: &Asker, key: &ObjectKey, wanted: Wanted) -> Result<Vec<Value>, ApiError> {
     let (namespace, name) = MASTER;
     let mut all = match wanted {
         Wanted::Master => Vec::new(),
