@@ -55,6 +55,8 @@ pub const API_FIRST: Duration = Duration::from_secs(3);
 pub const API_OBJECT_FIRST: Duration = Duration::from_secs(3);
 /// Most calls for objects and tokens at a time, of [`API_CALLS`]: there is one at a time unless some of them are slow.
 pub const API_LOOK_UPS_AT_ONCE: usize = 4;
+/// Most of them for objects whose last call failed: those that hang leave room for others.
+pub const API_LOOK_UPS_FAILED: usize = 2;
 /// How long events wait for the answer to such a call.
 pub const API_LOOK_UP_QUICK: Duration = Duration::from_millis(300);
 /// How often it is looked whether an answer that took longer has come.
@@ -99,7 +101,7 @@ pub const VARIABLE_BYTES: usize = 10;
 /// The same for all namespaces of the node's pods, so that no user's object is left out because of them.
 pub const SERVICE_VARIABLES_OF_NODE: usize = 4 * 1024 * 1024;
 /// An object that could not be read is requested again after this time. If the server did not answer in time, the wait
-/// is doubled each time, up to [`API_BACKOFF_MAX`].
+/// is doubled each time, up to [`API_OBJECT_CALL`].
 pub const API_LOOK_UP_AGAIN: Duration = Duration::from_secs(2);
 /// Number of times in a row that the server must refuse this node an object of its pod before the refusal counts.
 pub const API_REFUSALS: u32 = 5;

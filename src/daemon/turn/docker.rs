@@ -78,6 +78,8 @@ pub(super) struct Known {
     pub(super) engine: Engine,
     /// Docker has been listed since the daemon started. Before that no pod is started or stopped.
     pub(super) listed: bool,
+    /// Pods whose stops an earlier daemon had begun.
+    pub(super) finishing: Set<PodKey>,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     pub(super) found: Versioned<Table<PodKey, Vec<Owned>>>,
     /// Pods that their source had deleted when Docker was not listed yet: their orders wait for the list.
@@ -94,6 +96,7 @@ impl Known {
         Known {
             engine: Engine::NotAsked,
             listed: false,
+            finishing: Set::new(),
             found: Versioned::default(),
             deleted: Table::new(),
             changed: Set::new(),
@@ -253,6 +256,7 @@ impl Turn {
             uid.map(|uid| (key.clone(), uid.clone()))
         });
         let stops: Vec<(PodKey, String)> = stops.collect();
+        self.docker.finishing = order::set(stops.iter().map(|(key, _)| key.clone()));
         for (key, uid) in stops {
             // A deletion has its own grace period.
             let order = if self.docker.deleted.contains_key(&key) {

@@ -150,12 +150,14 @@ impl Turn {
             })
         };
         let found = self.docker.found.iter().filter(|(key, all)| {
-            is_slow(key)
+            self.docker.finishing.contains(*key)
+                && is_slow(key)
                 && self.merge.get(key).is_none()
                 && self.is_of_server(key)
                 && matches!(self.verdict(all), Verdict::Stop)
         });
         for key in found.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.docker.finishing.remove(&key);
             self.wish(&key, Wish::Stop(order.clone()));
         }
     }

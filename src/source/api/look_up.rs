@@ -27,7 +27,7 @@ type Wanted = (Arc<DesiredPod>, Vec<Token>);
 #[derive(Default)]
 pub(super) struct LookUps {
     pub(super) under_way: UnderWay,
-    /// The pod whose object the server did not answer for: the pods after it come first.
+    /// The last pod whose object the server did not answer for at once: the pods after it come first.
     behind: Option<PodKey>,
     /// Objects that are to be read again.
     stale: Set<ObjectKey>,
@@ -42,6 +42,8 @@ struct Round {
     is_gone: bool,
     /// An answer takes long: the others are not waited for.
     is_slow: bool,
+    /// The last pod for which an answer was not there at once.
+    behind: Option<PodKey>,
 }
 
 impl Actor {
@@ -84,9 +86,9 @@ impl Actor {
         if chosen || all_due && !wanted.is_empty() {
             self.look_at_node();
         }
-        let mut round = Round { now, is_gone: false, is_slow: false };
-        let behind = self.look_ups.behind.take();
-        for (pod, tokens) in in_turn(&wanted, behind.as_ref()).filter(|(pod, _)| !is_deleted(pod)) {
+        let mut round = Round { now, is_gone: false, is_slow: false, behind: self.look_ups.behind.take() };
+        let order = in_turn(&wanted, round.behind.as_ref());
+        for (pod, tokens) in order.into_iter().filter(|(pod, _)| !is_deleted(pod)) {
             match self.missing(pod, tokens, &mut round) {
                 Some(message) => {
                     // From now on: events are heard before the server is waited for again.
@@ -95,10 +97,8 @@ impl Actor {
                 }
                 None => _ = self.ready.insert(pod.uid.clone()),
             }
-            if round.is_gone && self.look_ups.behind.is_none() {
-                self.look_ups.behind = Some(pod.key.clone());
-            }
         }
+        self.look_ups.behind = round.behind;
     }
 
     /// Looks up the objects of one pod that are due; returns the reason why the pod waits.
@@ -127,11 +127,8 @@ impl Actor {
                         || self.objects.is_unbound(&key, round.now)
                 }
             };
-            let under_way = &self.look_ups.under_way;
-            let may_ask =
-                !under_way.has(&key) && !under_way.is_full() && self.objects.may_ask(&key, round.now);
-            if is_due && may_ask && !round.is_gone {
-                self.ask(&key, token, round);
+            if is_due && !round.is_gone && self.may_ask(&key, round.now) && !self.ask(&key, token, round) {
+                round.behind = Some(pod.key.clone());
             }
             if !self.objects.is_known(&key) {
                 let what = token.map_or_else(
@@ -145,8 +142,18 @@ impl Actor {
         None
     }
 
-    /// Asks for one object or token, and waits a moment for the answer.
-    fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, round: &mut Round) {
+    /// Whether there is room for one more request, and it is time for it.
+    fn may_ask(&self, key: &ObjectKey, now: Mono) -> bool {
+        let under_way = &self.look_ups.under_way;
+        if under_way.has(key) || under_way.is_full() || !self.objects.may_ask(key, now) {
+            return false;
+        }
+        let failed = || under_way.keys().filter(|key| self.objects.has_failed(key)).count();
+        !self.objects.has_failed(key) || failed() < limits::API_LOOK_UPS_FAILED
+    }
+
+    /// Asks for one object or token, and waits a moment for the answer. Returns whether it is there.
+    fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, round: &mut Round) -> bool {
         let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
         let asker = asker.within(self.objects.patience(key, self.parts.patience.call));
         self.look_ups.stale.remove(key);
@@ -155,20 +162,22 @@ impl Actor {
         }
         if let Err(error) = self.look_ups.under_way.begin(asker, key, token) {
             let now = self.now();
-            return self.objects.note(key, &Err(error), now);
+            self.objects.note(key, &Err(error), now);
+            return false;
         }
         while !round.is_slow {
             let Some(answer) = self.look_ups.under_way.next(limits::API_LOOK_UP_QUICK) else {
                 round.is_slow = true;
-                return;
+                return false;
             };
             let is_own = answer.key == *key;
             let is_lost = self.take_answer(answer);
             if is_own {
                 round.is_gone = is_lost;
-                return;
+                return !is_lost;
             }
         }
+        false
     }
 
     /// Takes an answer; returns true when there was none.
@@ -209,11 +218,21 @@ impl Actor {
     }
 }
 
-/// All pods, beginning after this one: an object that hangs delays only its own turn.
-fn in_turn<'w>(wanted: &'w [Wanted], behind: Option<&PodKey>) -> impl Iterator<Item = &'w Wanted> + use<'w> {
-    let at = behind.map_or(0, |key| wanted.partition_point(|(pod, _)| pod.key <= *key));
-    let (before, first) = wanted.split_at(at);
-    first.iter().chain(before)
+/// All pods, one of each namespace in turn, beginning after this one: objects that hang delay neither other namespaces nor
+/// always the same pods of their own.
+fn in_turn<'w>(wanted: &'w [Wanted], behind: Option<&PodKey>) -> Vec<&'w Wanted> {
+    let mut places: Table<&str, usize> = Table::new();
+    let mut all: Vec<(usize, &Wanted)> = Vec::new();
+    for one in wanted {
+        let place = places.get_or_default(&*one.0.key.namespace);
+        all.push((*place, one));
+        *place = place.saturating_add(1);
+    }
+    // Those of a namespace stay in order.
+    order::sort_by_key(&mut all, |(place, _)| *place);
+    let at = behind.and_then(|key| all.iter().position(|(_, (pod, _))| pod.key == *key));
+    all.rotate_left(at.map_or(0, |at| at.saturating_add(1)));
+    all.into_iter().map(|(_, one)| one).collect()
 }
 
 pub(super) fn is_deleted(pod: &DesiredPod) -> bool {

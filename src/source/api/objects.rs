@@ -127,6 +127,12 @@ impl Objects {
         self.failed.get(key).is_none_or(|failed| failed.again <= now)
     }
 
+    /// Whether its last request has failed.
+    #[must_use]
+    pub fn has_failed(&self, key: &ObjectKey) -> bool {
+        self.failed.contains_key(key)
+    }
+
     /// How long its request may take. One that hangs keeps others waiting for a short time at first, and one that is slow
     /// gets more each time.
     #[must_use]
@@ -151,7 +157,7 @@ impl Objects {
         let wait = before.map_or(self.again, |before| before.wait);
         let (wait, again) = match error {
             ApiError::Unreachable(_) => {
-                let wait = wait.saturating_mul(2).min(limits::API_BACKOFF_MAX);
+                let wait = wait.saturating_mul(2).min(limits::API_OBJECT_CALL);
                 (wait, now.after(wait))
             }
             _ => (wait, now.after(self.again)),

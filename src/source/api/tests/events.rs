@@ -201,6 +201,43 @@ fn a_watch_that_has_worked_and_breaks_is_begun_again_at_once() {
     }
 }
 
+/// Regression: they took all places for requests for as long as they hung, and no new pod of a later namespace ran.
+#[test]
+fn many_objects_that_hang_leave_places_for_others() {
+    let hanging = AtomicUsize::new(0);
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if asked.line.contains("/secrets/hangs") {
+            hanging.fetch_add(1, Ordering::SeqCst);
+            thread::sleep(PATIENCE);
+            return Ok(false);
+        }
+        if asked.line.starts_with("GET /api/v1/nodes/") {
+            return answer(out, 200, &json!({"kind": "Node", "metadata": {"name": "n1"}}).to_string());
+        }
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        let of = |name: &str| json!({"volumes": [{"name": "s", "secret": {"secretName": name}}]});
+        begin(out)?;
+        let mut all = event("BOOKMARK", &end());
+        for n in 0..24 {
+            let name = format!("a{n}");
+            let mut pod = pod(&name, &of(&format!("hangs-{n}")), &json!({}));
+            pod["metadata"]["namespace"] = "aa".into();
+            all += &event("ADDED", &pod);
+        }
+        chunk(out, &all)?;
+        while hanging.load(Ordering::SeqCst) < limits::API_LOOK_UPS_AT_ONCE {
+            thread::sleep(Duration::from_millis(10));
+        }
+        chunk(out, &event("ADDED", &pod("z", &json!({}), &json!({}))))?;
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig = start("api-starved", Box::new(serve));
+    rig.set("the new one is there", |set| names(set) == ["z"]);
+}
+
 /// Others waited for each of its objects in turn, and a pod with a good one behind several that hang for all of them.
 #[test]
 fn a_pod_whose_objects_do_not_come_holds_up_no_deletion_and_no_other_pod() {
