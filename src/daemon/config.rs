@@ -116,6 +116,14 @@ pub struct Images {
     pub garbage: images::Policy,
 }
 
+impl Sources {
+    /// Whether its pods from an API server are those of a cluster.
+    #[must_use]
+    pub const fn in_cluster(&self) -> bool {
+        matches!(self.api, Some(ApiSource::Cluster(_)))
+    }
+}
+
 impl Config {
     /// The sources this configuration declares. One that is not declared does not exist: it delays
     /// nothing and owns nothing (kubernetes/kubernetes#59275).

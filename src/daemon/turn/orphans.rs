@@ -13,7 +13,6 @@ use super::{Effect, InUse, Turn, unmanaged};
 use crate::base::duration::grace;
 use crate::base::table::Set;
 use crate::base::{limits, order};
-use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, StopOrder, Wish};
 use crate::node::devices::ASSIGNED;
 use crate::plan::Owned;
@@ -165,9 +164,8 @@ impl Turn {
     /// Whether a pod of the cluster runs still under the name of this one: the server had to be told by force to let another
     /// one have it.
     pub(super) fn follows_vanished(&self, pod: &DesiredPod) -> bool {
-        let is_of_cluster = matches!(self.config.sources.api, Some(ApiSource::Cluster(_)));
         let mut others = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid != pod.uid);
-        is_of_cluster
+        self.config.sources.in_cluster()
             && pod.source == Source::Api
             && others.any(|c| c.state.is_running() && c.manifest.source == Some(Source::Api))
     }
@@ -175,8 +173,7 @@ impl Turn {
     /// Whether the API server of a cluster had named it. That removes a pod without the node's word only when it is told to
     /// by force: others may have what the pod had. The kubelet gives such a pod a second (`HandlePodCleanups`).
     fn is_of_server(&self, key: &PodKey) -> bool {
-        let is_of_cluster = matches!(self.config.sources.api, Some(ApiSource::Cluster(_)));
-        is_of_cluster && !self.is_refused(key) && self.made_by(key) == Some(Source::Api)
+        self.config.sources.in_cluster() && !self.is_refused(key) && self.made_by(key) == Some(Source::Api)
     }
 
     /// The source of its newest container.

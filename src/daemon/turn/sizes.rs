@@ -15,7 +15,6 @@ use super::admission::{Rejection, fits};
 use super::entry::{Blocked, Entry};
 use crate::base::clock::Now;
 use crate::base::table::Table;
-use crate::daemon::config::ApiSource;
 use crate::node::devices::ASSIGNED;
 use crate::node::runtimes::{self, RUNTIME};
 use crate::pod::{self, DesiredPod, PodKey, Source};
@@ -83,8 +82,7 @@ impl Turn {
 
     /// The pod, with Docker's runtime for its runtime class written on it. It was admitted, so there is one.
     pub(super) fn with_runtime(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
-        let in_cluster =
-            pod.source == Source::Api && matches!(self.config.sources.api, Some(ApiSource::Cluster(_)));
+        let in_cluster = pod.source == Source::Api && self.config.sources.in_cluster();
         let runtime = self.config.node.runtimes.of(&pod, in_cluster).ok().flatten();
         let Some(runtime) = runtime.filter(|runtime| runtimes::written(&pod) != Some(runtime)) else {
             return pod;

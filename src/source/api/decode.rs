@@ -67,6 +67,16 @@ pub struct Read {
     pub meaning: Meaning,
 }
 
+impl Read {
+    /// The same version with a deletion that the server does not tell. `None` when the pod does not run here.
+    fn deleted(&self, mark: impl FnOnce(&mut ObjectMeta)) -> Option<Read> {
+        let Meaning::Wanted(pod, tokens) = &self.meaning else { return None };
+        let mut pod = DesiredPod::clone(pod);
+        mark(&mut pod.metadata);
+        Some(Read { meaning: Meaning::Wanted(Arc::new(pod), tokens.clone()), ..self.clone() })
+    }
+}
+
 /// The pod's path at the server, which is its path in the other rooms.
 #[must_use]
 pub fn path_of(server: &str, key: &PodKey) -> String {
@@ -159,26 +169,24 @@ fn unread(
 /// `None` when it was being deleted, or does not run here.
 #[must_use]
 pub fn forced(last: &Read, gone: &Read) -> Option<Read> {
-    let Meaning::Wanted(pod, tokens) = &last.meaning else { return None };
     if last.pod.metadata.deletion_timestamp.is_some() {
         return None;
     }
-    let mut pod = DesiredPod::clone(pod);
-    pod.metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
-    pod.metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
-    Some(Read { meaning: Meaning::Wanted(Arc::new(pod), tokens.clone()), ..last.clone() })
+    last.deleted(|metadata| {
+        metadata.deletion_timestamp.clone_from(&gone.pod.metadata.deletion_timestamp);
+        metadata.deletion_grace_period_seconds = Some(limits::API_FORCED_GRACE);
+    })
 }
 
 /// The last version of a pod that the server has no more, and whose removal was not told. `now`: wall time. `None` when it
 /// does not run here.
 #[must_use]
 pub fn vanished(last: &Read, now: Timestamp) -> Option<Read> {
-    let Meaning::Wanted(pod, tokens) = &last.meaning else { return None };
-    let mut pod = DesiredPod::clone(pod);
-    let (at, grace) = (&mut pod.metadata.deletion_timestamp, &mut pod.metadata.deletion_grace_period_seconds);
-    at.get_or_insert(Time(now));
-    *grace = Some(grace.unwrap_or(i64::MAX).min(limits::API_FORCED_GRACE));
-    Some(Read { meaning: Meaning::Wanted(Arc::new(pod), tokens.clone()), ..last.clone() })
+    last.deleted(|metadata| {
+        metadata.deletion_timestamp.get_or_insert(Time(now));
+        let grace = &mut metadata.deletion_grace_period_seconds;
+        *grace = Some(grace.unwrap_or(i64::MAX).min(limits::API_FORCED_GRACE));
+    })
 }
 
 /// Reads a stored pod.
