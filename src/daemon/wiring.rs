@@ -367,6 +367,7 @@ impl Parts<'_> {
             boot: self.clock.boot(),
             builtin_sandbox: config.images.infra.is_none(),
             pod_pids: config.node.max_pids,
+            max_restart_period: config.node.max_restart_period,
             dead: config.dead,
         }
     }

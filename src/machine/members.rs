@@ -125,12 +125,6 @@ pub(super) struct Members {
     pub crashes: Backoff,
 }
 
-impl Default for Members {
-    fn default() -> Members {
-        Members { sandbox: Member::default(), by_name: Table::new(), crashes: Backoff::crashes() }
-    }
-}
-
 /// The facts about a member that is not kept.
 static NOTHING: Member = Member {
     create_retry: None,
@@ -144,6 +138,15 @@ static NOTHING: Member = Member {
 };
 
 impl Members {
+    /// Nothing is known; crash loops wait for `longest` at most.
+    pub fn new(longest: Duration) -> Members {
+        Members::with(Backoff::crashes(longest))
+    }
+
+    fn with(crashes: Backoff) -> Members {
+        Members { sandbox: Member::default(), by_name: Table::new(), crashes }
+    }
+
     /// Facts about this container.
     pub fn get(&self, name: &str) -> &Member {
         self.by_name.get(name).unwrap_or(&NOTHING)
@@ -188,7 +191,7 @@ impl Members {
 
     /// Forgets everything: another life begins, or this one ends.
     pub fn forget_life(&mut self) {
-        *self = Members::default();
+        *self = Members::with(self.crashes.anew());
     }
 
     /// Clears facts after an edit under the same UID: what failed may work now, and removed names are forgotten.
@@ -259,6 +262,7 @@ impl Members {
 mod tests {
     use super::*;
     use crate::base::clock::Timestamp;
+    use crate::base::limits;
     use crate::plan::testing;
 
     fn now() -> Now {
@@ -271,7 +275,7 @@ mod tests {
 
     #[test]
     fn one_that_says_nothing_is_not_kept() {
-        let mut members = Members::default();
+        let mut members = Members::new(limits::BACKOFF_MAX);
         members.get_mut("app");
         members.get_mut("side").image = ImageState::Missing;
         members.tidy();
@@ -281,7 +285,7 @@ mod tests {
 
     #[test]
     fn an_edit_forgets_failures_and_names_that_are_gone() {
-        let mut members = Members::default();
+        let mut members = Members::new(limits::BACKOFF_MAX);
         for part in [Part::container("app"), Part::container("gone"), Part::Sandbox] {
             members.create_failed(&part, &now());
             let member = members.part_mut(&part);
@@ -299,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_first_contradiction_costs_no_wait() {
-        let (mut members, app) = (Members::default(), Part::container("app"));
+        let (mut members, app) = (Members::new(limits::BACKOFF_MAX), Part::container("app"));
         members.create_contradicted(&app, &now());
         assert_eq!(members.held_back(&app, &now()), None);
         members.create_contradicted(&app, &now());
@@ -310,7 +314,7 @@ mod tests {
 
     #[test]
     fn of_one_reason_nobody_waits_any_more() {
-        let mut members = Members::default();
+        let mut members = Members::new(limits::BACKOFF_MAX);
         members.get_mut("a").waiting = waits(Reason::ErrImagePull);
         members.get_mut("b").waiting = waits(Reason::CrashLoopBackOff);
         members.no_longer_wait(Reason::ErrImagePull);

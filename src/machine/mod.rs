@@ -99,14 +99,13 @@ impl Machine {
     pub fn new(key: PodKey, settings: Arc<Settings>, node: NodeFacts) -> Machine {
         Machine {
             key,
-            settings,
             node,
             state: State::New,
             wishes: 0,
             objects: Arc::default(),
             containers: Containers::default(),
             looking: Looking::default(),
-            members: Members::default(),
+            members: Members::new(settings.max_restart_period),
             calls: Calls::default(),
             stopping: Stopping::default(),
             sandboxes: Sandboxes::default(),
@@ -118,6 +117,7 @@ impl Machine {
             watched: Watched::default(),
             told: LastReported::default(),
             out: Out::default(),
+            settings,
         }
     }
 

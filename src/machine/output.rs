@@ -3,6 +3,7 @@
 //! Plain data between the pure machine and its driver, a thread or the simulation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
@@ -43,6 +44,8 @@ pub struct Settings {
     pub allocatable: Allocatable,
     /// Most processes of a pod; `None` for no limit.
     pub pod_pids: Option<i64>,
+    /// Longest wait before a container that crashes again and again is started.
+    pub max_restart_period: Duration,
     /// The number of dead containers to keep.
     pub dead: DeadPolicy,
 }

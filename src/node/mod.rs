@@ -10,6 +10,9 @@ pub mod runtimes;
 pub mod sys;
 pub mod sysctl;
 
+use std::time::Duration;
+
+use crate::base::limits;
 use crate::base::quantity;
 use crate::base::table::Table;
 use crate::node::devices::Pools;
@@ -34,6 +37,8 @@ pub struct Node {
     pub max_pods: i64,
     /// `--pod-max-pids`; `None` for no limit.
     pub max_pids: Option<i64>,
+    /// `--max-container-restart-period`.
+    pub max_restart_period: Duration,
     /// A part of its memory is reserved, so all pods together have a limit.
     pub memory_reserved: bool,
     /// `--cgroups-per-qos`.
@@ -67,6 +72,7 @@ impl Default for Node {
             huge_pages: Table::new(),
             max_pods: MAX_PODS,
             max_pids: None,
+            max_restart_period: limits::BACKOFF_MAX,
             memory_reserved: false,
             cgroups_per_qos: false,
             cgroup_root: String::new(),
@@ -89,6 +95,7 @@ pub struct Options {
     pub system_reserved: Allocatable,
     pub max_pods: i64,
     pub pod_max_pids: i64,
+    pub max_restart_period: Duration,
     pub cgroups_per_qos: bool,
     pub cgroup_root: String,
     pub allowed_unsafe_sysctls: Vec<String>,
@@ -104,6 +111,7 @@ impl Default for Options {
             system_reserved: Allocatable::default(),
             max_pods: MAX_PODS,
             pod_max_pids: -1,
+            max_restart_period: limits::BACKOFF_MAX,
             cgroups_per_qos: true,
             cgroup_root: String::new(),
             allowed_unsafe_sysctls: Vec::new(),
@@ -159,6 +167,7 @@ impl Node {
             memory_of_pods: allocatable.memory,
             huge_pages,
             max_pods: options.max_pods,
+            max_restart_period: options.max_restart_period,
             max_pids: Some(options.pod_max_pids).filter(|pids| *pids > 0),
             memory_reserved: memory < capacity.memory,
             cgroups_per_qos: options.cgroups_per_qos,

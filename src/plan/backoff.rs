@@ -42,6 +42,8 @@ struct Entry {
 #[derive(Debug)]
 pub struct Backoff {
     reset: Duration,
+    /// The longest delay.
+    most: Duration,
     entries: Table<String, Entry>,
     /// Exits that were seen until then are no crashes, see [`Backoff::forgive`].
     forgiven: Option<Mono>,
@@ -49,16 +51,17 @@ pub struct Backoff {
 
 impl Backoff {
     /// For crash loops: an entry is forgotten when the next exit comes more than
-    /// [`limits::CRASH_RESET`] after it was last advanced.
+    /// [`limits::CRASH_RESET`] after it was last advanced. No delay is longer than `most`.
     #[must_use]
-    pub fn crashes() -> Backoff {
-        Backoff { reset: limits::CRASH_RESET, entries: Table::new(), forgiven: None }
+    pub fn crashes(most: Duration) -> Backoff {
+        Backoff { reset: limits::CRASH_RESET, most, entries: Table::new(), forgiven: None }
     }
 
     /// For image pulls: an entry is forgotten [`limits::PULL_RESET`] after the last failure.
     #[must_use]
     pub fn pulls() -> Backoff {
-        Backoff { reset: limits::PULL_RESET, entries: Table::new(), forgiven: None }
+        let most = limits::BACKOFF_MAX;
+        Backoff { reset: limits::PULL_RESET, most, entries: Table::new(), forgiven: None }
     }
 
     /// Crash loops: whether a container whose exit was seen at `exit_seen` may start. `None` means that it
@@ -96,8 +99,8 @@ impl Backoff {
             return;
         }
         let delay = match known.filter(|(entry, event)| !self.is_over(**entry, *event)) {
-            Some((entry, _)) => entry.delay.saturating_mul(2).min(limits::BACKOFF_MAX),
-            None => limits::BACKOFF_MIN,
+            Some((entry, _)) => entry.delay.saturating_mul(2).min(self.most),
+            None => limits::BACKOFF_MIN.min(self.most),
         };
         if !self.entries.contains_key(key) && self.entries.len() >= limits::BACKOFF_ENTRIES {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.advanced);
@@ -106,6 +109,12 @@ impl Backoff {
             }
         }
         self.entries.insert(key.to_owned(), Entry { delay, advanced: now, event });
+    }
+
+    /// One for another life: nothing has crashed.
+    #[must_use]
+    pub fn anew(&self) -> Backoff {
+        Backoff { entries: Table::new(), forgiven: None, ..*self }
     }
 
     /// Starts over for all keys: what ended until now was stopped on request, so that its exit is no crash.
@@ -227,15 +236,23 @@ mod tests {
 
     #[test]
     fn sequence_first_restart_at_once_then_10_doubling_to_300() {
-        let (delays, _) = crash_loop(&mut Backoff::crashes(), 9);
+        let (delays, _) = crash_loop(&mut Backoff::crashes(limits::BACKOFF_MAX), 9);
         assert_eq!(delays, [0, 10, 20, 40, 80, 160, 300, 300, 300]);
+    }
+
+    #[test]
+    fn no_delay_is_longer_than_the_longest_not_even_the_first() {
+        let delays = |most| crash_loop(&mut Backoff::crashes(Duration::from_secs(most)), 6).0;
+        assert_eq!(delays(60), [0, 10, 20, 40, 60, 60]);
+        assert_eq!(delays(10), [0, 10, 10, 10, 10, 10]);
+        assert_eq!(delays(1), [0, 1, 1, 1, 1, 1]);
     }
 
     #[test]
     fn reset_when_the_exit_is_600_s_after_the_entry_advanced() {
         let delay = Duration::from_secs(300);
         let at_exit = |after: Duration| {
-            let mut backoff = Backoff::crashes();
+            let mut backoff = Backoff::crashes(limits::BACKOFF_MAX);
             let (_, last) = crash_loop(&mut backoff, 8);
             let exit = last.after(after);
             let verdict = backoff.check("app", Some(exit), exit);
@@ -248,7 +265,7 @@ mod tests {
         assert_eq!(at_exit(Duration::from_secs(600)), (true, 300), "not more than 600 s");
         assert_eq!(at_exit(Duration::from_millis(600_001)), (false, 10));
         // The time of the exit counts, not the time waited since.
-        let mut backoff = Backoff::crashes();
+        let mut backoff = Backoff::crashes(limits::BACKOFF_MAX);
         backoff.advance("app", Some(s(0)), s(0));
         assert_eq!(backoff.check("app", Some(s(1)), s(700)), Verdict::Go, "long past its delay");
         backoff.advance("app", Some(s(1)), s(700));
@@ -257,7 +274,7 @@ mod tests {
 
     #[test]
     fn one_exit_counts_once_however_often_its_successor_is_made() {
-        let mut backoff = Backoff::crashes();
+        let mut backoff = Backoff::crashes(limits::BACKOFF_MAX);
         let _ = crash_loop(&mut backoff, 3);
         let exit = s(1500);
         backoff.advance("app", Some(exit), s(1501));
@@ -272,7 +289,7 @@ mod tests {
 
     #[test]
     fn exit_that_nobody_saw_restarts_at_once() {
-        let mut backoff = Backoff::crashes();
+        let mut backoff = Backoff::crashes(limits::BACKOFF_MAX);
         let _ = crash_loop(&mut backoff, 8);
         assert_eq!(backoff.check("app", None, s(0)), Verdict::Go);
         backoff.advance("app", None, s(5));
@@ -307,7 +324,7 @@ mod tests {
 
     #[test]
     fn entries_are_bounded_and_retained() {
-        let mut backoff = Backoff::crashes();
+        let mut backoff = Backoff::crashes(limits::BACKOFF_MAX);
         for n in 0..3 * limits::BACKOFF_ENTRIES as u64 {
             backoff.advance(&format!("c{n}"), None, s(n));
         }
@@ -322,7 +339,7 @@ mod tests {
 
     #[test]
     fn k134153_ends_of_time_do_not_overflow() {
-        let mut backoff = Backoff::crashes();
+        let mut backoff = Backoff::crashes(limits::BACKOFF_MAX);
         let end = Mono(Duration::MAX);
         backoff.advance("app", Some(end), end);
         let close = Mono(end.0 - Duration::from_nanos(1));

@@ -290,6 +290,8 @@ pub const TERMINATION_LOG_LINES: u32 = 80;
 pub const BACKOFF_MIN: Duration = Duration::from_secs(10);
 /// Longest delay.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// Least value of `--max-container-restart-period` (upstream `pkg/kubelet/apis/config/validation/validation.go`).
+pub const RESTART_PERIOD_MIN: Duration = Duration::from_secs(1);
 /// A crash-loop entry is forgotten when the container ran this long.
 pub const CRASH_RESET: Duration = Duration::from_secs(600);
 /// Most entries of one back-off table; beyond that, the entry that was advanced longest ago is dropped.

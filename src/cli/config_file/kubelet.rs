@@ -187,7 +187,7 @@ pub(crate) static FIELDS: &[(&str, Means)] = &[
         "shutdownGracePeriodByPodPriority",
         Without(List, "pods end in the order of their priorities within shutdownGracePeriod"),
     ),
-    ("crashLoopBackOff.maxContainerRestartPeriod", Without(Text, "the longest wait is 300s")),
+    ("crashLoopBackOff.maxContainerRestartPeriod", Flag("max-container-restart-period")),
     ("reservedMemory", Without(List, PINNED)),
     ("enableProfilingHandler", Without(Bool, NO_PROFILE)),
     ("enableDebugFlagsHandler", Without(Bool, NO_PROFILE)),

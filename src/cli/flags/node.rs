@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Repeats::Adds;
-use super::Takes::{Count, List, Map, Name, Number, PathOrNone, Switch, Text};
+use super::Takes::{Count, Duration, List, Map, Name, Number, PathOrNone, Switch, Text};
 use super::{Flag, InFile, RUN, RUN_CHECK, RUN_CHECK_HOLLOW, Section, put, value};
+use crate::base::limits;
 use crate::node;
 use crate::source::signature::GROUP;
 
@@ -109,6 +110,17 @@ pub static SECTION: Section = Section {
             ..RUN
         },
         Flag {
+            name: "max-container-restart-period",
+            takes: Duration(|o, time| o.node.gives.max_restart_period = time),
+            default: "5m",
+            rule: |o| {
+                let (time, most) = (o.node.gives.max_restart_period, limits::BACKOFF_MAX);
+                (time < limits::RESTART_PERIOD_MIN || time > most)
+                    .then(|| "must be set between 1s and 300s".to_owned())
+            },
+            ..RUN
+        },
+        Flag {
             name: "cgroups-per-qos",
             takes: Switch(|o, on| o.node.gives.cgroups_per_qos = on),
             default: "true",
@@ -160,6 +172,7 @@ mod tests {
                 ("system-reserved", "cpu=1", |o| o.node.gives.system_reserved.milli_cpu == 1000),
                 ("max-pods", "5", |o| o.node.gives.max_pods == 5),
                 ("pod-max-pids", "64", |o| o.node.gives.pod_max_pids == 64),
+                ("max-container-restart-period", "10s", |o| o.node.gives.max_restart_period.as_secs() == 10),
                 ("cgroups-per-qos", "false", |o| !o.node.gives.cgroups_per_qos),
                 ("cgroup-root", "/edge", |o| o.node.gives.cgroup_root == "/edge"),
                 ("device", "a=/dev/null", |o| o.node.gives.devices.count("podkeeper.dev/a") == 1),

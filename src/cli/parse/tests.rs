@@ -247,6 +247,10 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         "run --pod-manifest-path /m --sync-frequency 1ms",
         "syncFrequency (--sync-frequency) 1ms must be at least 100ms",
     );
+    for period in ["0s", "999ms", "301s"] {
+        let line = format!("run --pod-manifest-path /m --max-container-restart-period {period}");
+        check(&line, "must be set between 1s and 300s");
+    }
     check("run --pod-manifest-path /m --allow-privileged=maybe", "parsing \"maybe\": invalid syntax");
     check("run --pod-manifest-path /m --hostname-override a_b", "must be an RFC 1123 subdomain");
     check("run --pod-manifest-path /m --docker-endpoint tcp://1.2.3.4", "must be unix:///PATH or fake://");

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use log::Level;
 
 use crate::base::clock::{Boot, Mono, Now, Timestamp};
+use crate::base::limits;
 use crate::cgroup;
 use crate::image::grants::Grants;
 use crate::machine::{
@@ -167,6 +168,7 @@ fn settings() -> Arc<Settings> {
         builtin_sandbox: true,
         allocatable: Default::default(),
         pod_pids: None,
+        max_restart_period: limits::BACKOFF_MAX,
         dead: Default::default(),
     })
 }
@@ -206,6 +208,15 @@ impl Rig {
         let mut rig = Rig::fresh();
         let mut other = (*settings()).clone();
         other.dead = dead;
+        rig.machine = machine(key(), Arc::new(other), true);
+        rig
+    }
+
+    /// The same, where crash loops wait for this long at most.
+    pub(super) fn fresh_with_longest_wait(longest: Duration) -> Rig {
+        let mut rig = Rig::fresh();
+        let mut other = (*settings()).clone();
+        other.max_restart_period = longest;
         rig.machine = machine(key(), Arc::new(other), true);
         rig
     }

@@ -85,6 +85,7 @@ _podkeeper() {
                 '*--system-reserved=[The same for everything else on the node]:RESOURCE=N,...:' \
                 '*--max-pods=[Maximum number of pods on this node]:N:' \
                 '*--pod-max-pids=[Maximum number of processes of a pod; -1 for no limit]:N:' \
+                '*--max-container-restart-period=[Longest wait before a container that crashes again and again is started, 1s to 5m]:DURATION:' \
                 '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
                 '*--cgroup-root=[Cgroup for kubepods, the cgroup of all pods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \
@@ -471,6 +472,7 @@ _podkeeper() {
                 '*--system-reserved=[The same for everything else on the node]:RESOURCE=N,...:' \
                 '*--max-pods=[Maximum number of pods on this node]:N:' \
                 '*--pod-max-pids=[Maximum number of processes of a pod; -1 for no limit]:N:' \
+                '*--max-container-restart-period=[Longest wait before a container that crashes again and again is started, 1s to 5m]:DURATION:' \
                 '*--cgroups-per-qos[Give each pod a cgroup, below one for its class of service]' \
                 '*--cgroup-root=[Cgroup for kubepods, the cgroup of all pods; the topmost when not given]:PATH:' \
                 '*--device=[Devices below /dev that are one unit of resource podkeeper.dev/NAME; may be repeated]:NAME=PATH,...:' \

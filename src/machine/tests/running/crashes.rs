@@ -1,6 +1,6 @@
 //! Tests of containers that end: back-off, policies, and the dead that are kept.
 
-use super::rig::{Hurt, Rig, app, ms, pod, s, timeout};
+use super::rig::{Hurt, Rig, app, ms, pod, pod_with, s, timeout};
 use crate::machine::{Hint, Report};
 use crate::plan::DeadPolicy;
 use crate::runtime::fake::Behaviour;
@@ -23,6 +23,20 @@ fn crash_loop_back_off_is_0_10_20_40_up_to_300() {
     assert!(rig.waits("app").starts_with("CrashLoopBackOff: back-off 5m0s restarting failed container=app"));
     let lines = rig.log.len();
     assert!(lines < 100, "{lines} lines in an hour");
+}
+
+/// The bound holds in the pod's next lives, too.
+#[test]
+fn a_crash_loop_waits_no_longer_than_the_longest_wait_that_is_set() {
+    let mut rig = Rig::fresh_with_longest_wait(s(15));
+    rig.engine.behave("app", Behaviour::exits(1, ms(200)));
+    rig.run(&app());
+    rig.pass(s(120));
+    assert_eq!(pauses(&rig, 9), [0, 10, 15, 15, 15, 15, 15, 15]);
+    assert!(rig.waits("app").starts_with("CrashLoopBackOff: back-off 15s restarting failed container=app"));
+    rig.run(&pod_with("uid-2", "{containers: [{name: app}]}"));
+    rig.pass(s(300));
+    assert!(rig.waits("app").starts_with("CrashLoopBackOff: back-off 15s restarting failed container=app"));
 }
 
 #[test]

@@ -62,6 +62,7 @@ impl World {
             builtin_sandbox: true,
             allocatable: Allocatable::default(),
             pod_pids: None,
+            max_restart_period: std::time::Duration::from_secs(300),
             dead: Default::default(),
         });
         let mut config = config();
