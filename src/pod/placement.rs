@@ -36,15 +36,6 @@ pub fn is_any_met(selector: &NodeSelector, name: &str, labels: &BTreeMap<String,
     selector.node_selector_terms.iter().any(|term| is_met(term, name, labels))
 }
 
-/// Whether the pod has conditions on node labels.
-#[must_use]
-pub fn selects(spec: &PodSpec) -> bool {
-    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required =
-        affinity.is_some_and(|it| it.required_during_scheduling_ignored_during_execution.is_some());
-    required || spec.node_selector.as_ref().is_some_and(|all| !all.is_empty())
-}
-
 fn is_met(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>) -> bool {
     let empty = Vec::new();
     let expressions = term.match_expressions.as_ref().unwrap_or(&empty);
@@ -160,8 +151,6 @@ mod tests {
             (json!({"key": "zone", "operator": "Exists"}), json!({"key": "x", "operator": "Exists"}));
         check(terms(json!([{"matchExpressions": [yes, no]}])), false);
         check(terms(json!([{"matchExpressions": [no]}, {"matchExpressions": [yes]}])), true);
-        assert!(selects(&one("a", "In", json!([]))) && selects(&spec(json!({"nodeSelector": {"a": "b"}}))));
-        assert!(!selects(&spec(json!({"affinity": {"nodeAffinity": {}}, "nodeSelector": {}}))));
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! Never here: the effect of a handler.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::base::json::json;
 use serde_json::Value;
@@ -11,7 +14,9 @@ use serde_json::Value;
 use super::objects::Asker;
 use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
+use crate::base::clock::Mono;
 use crate::base::table::{Set, Table};
+use crate::base::{limits, thread};
 use crate::node::runtimes::{self, HANDLER};
 use crate::pod::DesiredPod;
 
@@ -19,55 +24,138 @@ use crate::pod::DesiredPod;
 pub const KIND: &str = "RuntimeClass";
 
 /// Handlers by class; `None` when the server has no such class.
-#[derive(Debug, Default)]
-pub struct Classes(Table<String, Option<String>>);
+type Handlers = Table<String, Option<String>>;
+
+/// The answer for a class.
+type Answer = (String, Result<Option<String>, ApiError>);
+
+/// A class without an answer.
+#[derive(Debug)]
+enum Asked {
+    /// The request is under way, in a thread of its own: one that hangs keeps no pod without this class waiting.
+    UnderWay,
+    Failed {
+        why: String,
+        again: Mono,
+    },
+}
+
+/// What is known of runtime classes.
+#[derive(Debug)]
+pub struct Classes {
+    handlers: Handlers,
+    asked: Table<String, Asked>,
+    threads: usize,
+    out: Sender<Answer>,
+    answers: Receiver<Answer>,
+}
+
+impl Default for Classes {
+    fn default() -> Classes {
+        let (out, answers) = unbounded();
+        Classes { handlers: Table::new(), asked: Table::new(), threads: 0, out, answers }
+    }
+}
 
 impl Classes {
     /// Forgets the classes that no pod names any more.
     pub fn retain(&mut self, wanted: &Set<&str>) {
-        self.0.retain(|class, _| wanted.contains(class.as_str()));
+        self.handlers.retain(|class, _| wanted.contains(class.as_str()));
+        self.asked.retain(|class, _| wanted.contains(class.as_str()));
     }
 
     /// Whether the server was asked for the class of this pod, or the pod has none.
     #[must_use]
     pub fn is_known(&self, pod: &DesiredPod) -> bool {
-        runtimes::class(pod).is_none_or(|class| self.0.contains_key(class))
+        let is_answered = |class| self.handlers.contains_key(class) && !self.asked.contains_key(class);
+        runtimes::class(pod).is_none_or(is_answered)
+    }
+
+    /// Whether an answer has not come yet.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.threads > 0
+    }
+
+    /// Why the class of this pod is not known.
+    #[must_use]
+    pub fn why(&self, pod: &DesiredPod) -> Option<&str> {
+        match self.asked.get(runtimes::class(pod)?)? {
+            Asked::Failed { why, .. } => Some(why),
+            Asked::UnderWay => None,
+        }
     }
 
     /// Whether to ask for the class of this pod. A class that was missing may exist by now.
     #[must_use]
-    pub fn is_due(&self, pod: &DesiredPod, is_new: bool) -> bool {
-        runtimes::class(pod).is_some_and(|class| match self.0.get(class) {
-            None => true,
-            Some(None) => is_new,
-            Some(Some(_)) => false,
+    pub fn is_due(&self, pod: &DesiredPod, is_new: bool, now: Mono) -> bool {
+        runtimes::class(pod).is_some_and(|class| {
+            let may_ask = match self.asked.get(class) {
+                None => true,
+                Some(Asked::UnderWay) => false,
+                Some(Asked::Failed { again, .. }) => *again <= now,
+            };
+            let is_wanted = match self.handlers.get(class) {
+                None => true,
+                Some(None) => is_new,
+                Some(Some(_)) => false,
+            };
+            is_wanted && may_ask && self.threads < limits::API_LOOK_UPS_AT_ONCE
         })
     }
 
-    /// Asks for the class of a pod.
-    ///
-    /// # Errors
-    /// No answer, or one without the class.
-    pub fn look_up(&mut self, asker: &Asker, pod: &DesiredPod) -> Result<(), ApiError> {
-        let Some(class) = runtimes::class(pod) else { return Ok(()) };
-        let path = format!("/apis/node.k8s.io/v1/runtimeclasses/{}", encoded(class));
-        let handler = match asker.get(path) {
-            Ok(found) => {
-                let handler = found.get("handler").and_then(Value::as_str).filter(|it| !it.is_empty());
-                let none = || ApiError::BadAnswer(format!("RuntimeClass {class} has no handler"));
-                Some(handler.ok_or_else(none)?.to_owned())
-            }
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(error),
+    /// Asks for the class of a pod, and waits a moment for the answer, unless `is_slow`. Returns whether an answer has come.
+    pub fn look_up(
+        &mut self,
+        asker: Asker,
+        pod: &DesiredPod,
+        now: Mono,
+        again: Duration,
+        is_slow: bool,
+    ) -> bool {
+        let Some(class) = runtimes::class(pod).map(str::to_owned) else { return true };
+        let (out, of) = (self.out.clone(), class.clone());
+        let body = move || {
+            let result = handler(&asker, &of);
+            // The source has ended.
+            _ = out.send((of, result));
         };
-        self.0.insert(class.to_owned(), handler);
-        Ok(())
+        if let Err(error) = thread::spawn("pk-object", limits::URL_STACK, body) {
+            let why = format!("no thread can be started: {error}");
+            self.asked.insert(class, Asked::Failed { why, again: now.after(again) });
+            return false;
+        }
+        self.threads = self.threads.saturating_add(1);
+        self.asked.insert(class.clone(), Asked::UnderWay);
+        let wait = if is_slow { Duration::ZERO } else { limits::API_LOOK_UP_QUICK };
+        self.take_answers(wait, now.after(again));
+        !matches!(self.asked.get(&class), Some(Asked::UnderWay))
+    }
+
+    /// Takes the answers that have come, and those that come within this time as long as none is there. What has failed is
+    /// asked for again at `again`.
+    pub fn take_answers(&mut self, wait: Duration, again: Mono) {
+        let mut wait = wait;
+        while self.threads > 0 {
+            let Ok((class, result)) = self.answers.recv_timeout(std::mem::take(&mut wait)) else { return };
+            self.threads = self.threads.saturating_sub(1);
+            // No pod names it any more.
+            if self.asked.remove(&class).is_none() {
+                continue;
+            }
+            match result {
+                Ok(handler) => _ = self.handlers.insert(class, handler),
+                Err(error) => {
+                    _ = self.asked.insert(class, Asked::Failed { why: error.to_string(), again });
+                }
+            }
+        }
     }
 
     /// The pod with the handler of its class.
     #[must_use]
     pub fn write(&self, pod: &Arc<DesiredPod>) -> Arc<DesiredPod> {
-        let handler = runtimes::class(pod).and_then(|class| self.0.get(class)?.as_ref());
+        let handler = runtimes::class(pod).and_then(|class| self.handlers.get(class)?.as_ref());
         let Some(handler) = handler else { return Arc::clone(pod) };
         let mut pod = DesiredPod::clone(pod);
         pod.metadata.annotations.get_or_insert_default().insert(HANDLER.to_owned(), handler.clone());
@@ -76,7 +164,7 @@ impl Classes {
 
     /// The classes in stored form.
     pub fn texts(&self) -> impl Iterator<Item = String> {
-        let found = self.0.iter().filter_map(|(class, handler)| Some((class, handler.as_ref()?)));
+        let found = self.handlers.iter().filter_map(|(class, handler)| Some((class, handler.as_ref()?)));
         found.map(|(class, handler)| {
             json!({"kind": KIND, "metadata": {"name": class}, "handler": handler}).to_string()
         })
@@ -86,8 +174,25 @@ impl Classes {
     pub fn remember(&mut self, own: &Value) {
         let text = |path: &str| own.pointer(path).and_then(Value::as_str).map(str::to_owned);
         if let (Some(class), Some(handler)) = (text("/metadata/name"), text("/handler")) {
-            self.0.insert(class, Some(handler));
+            self.handlers.insert(class, Some(handler));
         }
+    }
+}
+
+/// The handler of a class.
+///
+/// # Errors
+/// No answer, or one without a handler.
+fn handler(asker: &Asker, class: &str) -> Result<Option<String>, ApiError> {
+    let path = format!("/apis/node.k8s.io/v1/runtimeclasses/{}", encoded(class));
+    match asker.get(path) {
+        Ok(found) => {
+            let handler = found.get("handler").and_then(Value::as_str).filter(|it| !it.is_empty());
+            let none = || ApiError::BadAnswer(format!("RuntimeClass {class} has no handler"));
+            handler.map(str::to_owned).map(Some).ok_or_else(none)
+        }
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -102,16 +207,19 @@ mod tests {
             Arc::new(pod("{runtimeClassName: safe, containers: [{name: a}]}")),
             Arc::new(pod("{containers: [{name: a}]}")),
         );
-        let mut classes =
-            Classes(Table::from([("safe".to_owned(), Some("runsc".to_owned())), ("gone".to_owned(), None)]));
+        let handlers =
+            Table::from([("safe".to_owned(), Some("runsc".to_owned())), ("gone".to_owned(), None)]);
+        let mut classes = Classes { handlers, ..Classes::default() };
         let mut again = Classes::default();
-        assert!(again.is_due(&safe, false) && !again.is_known(&safe) && again.is_known(&plain));
+        assert!(
+            again.is_due(&safe, false, Mono::default()) && !again.is_known(&safe) && again.is_known(&plain)
+        );
         classes.texts().for_each(|text| again.remember(&serde_json::from_str(&text).unwrap()));
         let written = again.write(&safe);
         assert_eq!(written.metadata.annotations.as_ref().unwrap()[HANDLER], "runsc");
         assert!(Arc::ptr_eq(&again.write(&plain), &plain));
-        assert!(!again.is_due(&safe, true) && again.0.len() == 1);
+        assert!(!again.is_due(&safe, true, Mono::default()) && again.handlers.len() == 1);
         classes.retain(&Set::from(["safe"]));
-        assert_eq!(classes.0.len(), 1);
+        assert_eq!(classes.handlers.len(), 1);
     }
 }

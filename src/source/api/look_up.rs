@@ -3,7 +3,7 @@
 //! Never here: requests for pods.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Actor;
 use super::decode::{Meaning, Token};
@@ -12,11 +12,11 @@ use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
 use crate::base::clock::Mono;
 use crate::base::table::{Set, Table};
-use crate::base::{json, limits, order};
+use crate::base::{limits, order};
 use crate::node::runtimes;
 use crate::pod::object::ObjectKey;
 use crate::pod::object::refs::references;
-use crate::pod::placement::{self, NodeAtServer};
+use crate::pod::placement;
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey};
 
@@ -31,6 +31,10 @@ pub(super) struct LookUps {
     behind: Option<PodKey>,
     /// Objects that are to be read again.
     stale: Set<ObjectKey>,
+    /// How long a pod waits for the node's labels and taints: these are known then, or not for now.
+    node_until: Option<Instant>,
+    /// UIDs of pods for which the node was read because the known one refuses them.
+    refused: Set<String>,
     /// Since when each new pod is known, by UID: its objects have to be read after that.
     since: Table<String, Mono>,
 }
@@ -66,8 +70,10 @@ impl Actor {
         while let Some(answer) = self.look_ups.under_way.next(Duration::ZERO) {
             self.take_answer(answer);
         }
+        self.classes.take_answers(Duration::ZERO, now.after(self.parts.patience.again));
         let uids = order::set(wanted.iter().map(|(pod, _)| pod.uid.clone()));
         self.ready.retain(|uid| uids.contains(uid));
+        self.look_ups.refused.retain(|uid| uids.contains(uid));
         let ready = &self.ready;
         self.look_ups.since.retain(|uid, _| uids.contains(uid) && !ready.contains(uid));
         self.classes.retain(&order::set(wanted.iter().filter_map(|(pod, _)| runtimes::class(pod))));
@@ -81,11 +87,7 @@ impl Actor {
         self.due.retry = None;
         let new = wanted.iter().filter(|(pod, _)| !is_deleted(pod) && !self.ready.contains(&pod.uid));
         let new: Vec<&DesiredPod> = new.map(|(pod, _)| &**pod).collect();
-        let chosen =
-            new.iter().any(|pod| placement::selects(&pod.spec)) || self.node.is_none() && !new.is_empty();
-        if chosen || all_due && !wanted.is_empty() {
-            self.look_at_node();
-        }
+        self.know_node_for(&new);
         let mut round = Round { now, is_gone: false, is_slow: false, behind: self.look_ups.behind.take() };
         let order = in_turn(&wanted, round.behind.as_ref());
         for (pod, tokens) in order.into_iter().filter(|(pod, _)| !is_deleted(pod)) {
@@ -105,16 +107,15 @@ impl Actor {
     fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<String> {
         let is_new = !self.ready.contains(&pod.uid);
         let since = is_new.then(|| *self.look_ups.since.get_or_insert(pod.uid.clone(), round.now));
-        if self.classes.is_due(pod, is_new) && !round.is_gone {
-            let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
-            let found = self.classes.look_up(&asker, pod);
-            round.is_gone = matches!(found, Err(ApiError::Unreachable(_) | ApiError::Closed));
-            if let Err(error) = found {
-                return Some(format!("waits for its RuntimeClass: {error}"));
-            }
+        if self.classes.is_due(pod, is_new, round.now) && !round.is_gone {
+            let asker = Asker::new(&self.parts, &self.server, None).within(limits::API_OBJECT_FIRST);
+            let again = self.parts.patience.again;
+            let is_there = self.classes.look_up(asker, pod, round.now, again, round.is_slow);
+            round.is_slow = round.is_slow || !is_there;
         }
         if !self.classes.is_known(pod) {
-            return Some("waits for its RuntimeClass".to_owned());
+            let why = self.classes.why(pod).map(|why| format!(": {why}")).unwrap_or_default();
+            return Some(format!("waits for its RuntimeClass{why}"));
         }
         for key in order::set(references(pod).into_iter().map(|reference| reference.key)) {
             let token = tokens.iter().find(|token| token.key == key);
@@ -154,7 +155,7 @@ impl Actor {
 
     /// Asks for one object or token, and waits a moment for the answer. Returns whether it is there.
     fn ask(&mut self, key: &ObjectKey, token: Option<&Token>, round: &mut Round) -> bool {
-        let asker = Asker::new(&self.parts, &self.server, self.node.as_ref());
+        let asker = Asker::new(&self.parts, &self.server, self.node.latest.as_ref());
         let asker = asker.within(self.objects.patience(key, self.parts.patience.call));
         self.look_ups.stale.remove(key);
         if token.is_some() {
@@ -202,17 +203,39 @@ impl Actor {
         self.ready.extend(uids);
     }
 
-    /// Asks for the node's labels and taints at the server: others set them. The known ones stay when there is no
-    /// answer. A node that is not registered yet has none.
+    /// Takes over the node that these new pods are judged by.
+    fn know_node_for(&mut self, new: &[&DesiredPod]) {
+        if new.is_empty() {
+            return;
+        }
+        // As the kubelet waits for its node before it asks for pods.
+        let until = *self.look_ups.node_until.get_or_insert_with(|| Instant::now() + limits::API_FIRST);
+        self.node.refresh(until);
+        let refused = new.iter().filter(|pod| self.would_refuse(pod));
+        let refused: Vec<String> = refused.map(|pod| pod.uid.clone()).collect();
+        if !refused.is_empty() {
+            self.look_ups.refused.extend(refused);
+            self.look_at_node();
+        }
+    }
+
+    /// Whether the known node may not have this pod, and was not read for it. The scheduler may know a later one, and what is
+    /// refused is refused for good.
+    fn would_refuse(&self, pod: &DesiredPod) -> bool {
+        let Some(node) = self.node.latest.as_ref().filter(|_| !self.look_ups.refused.contains(&pod.uid))
+        else {
+            return false;
+        };
+        !placement::is_selected(&pod.spec, &self.parts.acceptor.node_name, &node.labels)
+            || placement::untolerated(&pod.spec, &node.taints, "NoExecute").is_some()
+    }
+
+    /// Asks for the node now. The known one stays when there is no answer.
     fn look_at_node(&mut self) {
         let path = format!("/api/v1/nodes/{}", encoded(&self.parts.acceptor.node_name));
-        match Asker::new(&self.parts, &self.server, None).get(path) {
-            Ok(node) => {
-                let part = |path: &str| node.pointer(path).cloned().unwrap_or_default();
-                let labels = json::read(&part("/metadata/labels")).unwrap_or_default();
-                let taints = json::read(&part("/spec/taints")).unwrap_or_default();
-                self.node = Some(NodeAtServer { labels, taints });
-            }
+        let asker = Asker::new(&self.parts, &self.server, None).within(limits::API_FIRST);
+        match asker.get(path) {
+            Ok(node) => self.node.put(&node),
             Err(error) => log::debug!("the node's labels and taints are not known anew: {error}"),
         }
     }

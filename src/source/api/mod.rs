@@ -13,6 +13,7 @@ mod classes;
 pub mod decode;
 mod events;
 mod look_up;
+mod node;
 mod objects;
 pub mod reflector;
 pub mod services;
@@ -35,6 +36,7 @@ use self::classes::Classes;
 use self::decode::Read;
 use self::events::{Bounds, Fresh, LeftOut};
 use self::look_up::LookUps;
+use self::node::{NodeObject, NodeWatch};
 use self::objects::Objects;
 use self::reflector::{Ask, Reflector};
 use crate::api_client::pods::{PodsOfNode, ServerPods};
@@ -44,7 +46,6 @@ use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
 use crate::base::pulse;
 use crate::base::table::{Set, Table};
-use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::Problem;
 use crate::pod::{PodKey, Source};
 use crate::source::accept::Acceptor;
@@ -108,6 +109,7 @@ pub struct ApiSource {
     wake: Sender<()>,
     is_cut: Arc<AtomicBool>,
     thread: Running,
+    node: NodeWatch,
 }
 
 impl ApiSource {
@@ -120,6 +122,7 @@ impl ApiSource {
         parts.pods.set_source(wake.clone());
         let (client, pulses) = (parts.client.clone(), parts.pulses.clone());
         let is_cut = Arc::new(AtomicBool::new(false));
+        let (watch, node) = NodeWatch::start(client.clone(), &parts.acceptor.node_name, parts.clock)?;
         let actor = Actor {
             woken,
             is_cut: Arc::clone(&is_cut),
@@ -137,7 +140,7 @@ impl ApiSource {
             failed: false,
             classes: Classes::default(),
             left_out: LeftOut::default(),
-            node: None,
+            node,
             due: Due { relist: None, objects: Mono::default(), retry: None },
             remembered: (0, String::new()),
             parts,
@@ -146,7 +149,7 @@ impl ApiSource {
             pulses.join(Task::Source(Source::Api));
             actor.run();
         })?;
-        Ok(ApiSource { client, wake, is_cut, thread })
+        Ok(ApiSource { client, wake, is_cut, thread, node: watch })
     }
 
     /// Requests a new list (SIGHUP). Never blocks.
@@ -156,6 +159,7 @@ impl ApiSource {
         self.client.cut_source();
         // A full channel holds the same request.
         let _full = self.wake.try_send(());
+        self.node.rescan();
     }
 }
 
@@ -228,7 +232,7 @@ struct Actor {
     /// Pods for which there is no room.
     left_out: LeftOut,
     /// Labels and taints of the node at the server.
-    node: Option<NodeAtServer>,
+    node: NodeObject,
     due: Due,
     /// Number and content of what is stored.
     remembered: (u64, String),
@@ -366,6 +370,7 @@ impl Actor {
             return Ok(());
         }
         self.objects.hope();
+        self.node.hope();
         if self.sent.is_some() {
             self.send(SourceUpdate::Same)?;
         }
@@ -378,7 +383,8 @@ impl Actor {
         let store = self.parts.store.as_ref().and_then(|store| store.due(now));
         let objects = self.objects.all().next().map(|_| self.due.objects);
         // A request that takes long does not wake this thread.
-        let slow = (!self.look_ups.under_way.is_empty()).then(|| now.after(limits::API_LOOK_UP_POLL));
+        let is_slow = !self.look_ups.under_way.is_empty() || self.classes.is_awaited();
+        let slow = is_slow.then(|| now.after(limits::API_LOOK_UP_POLL));
         let due = [store, objects, self.objects.due(), self.due.retry, self.due.relist, slow];
         let due = due.into_iter().flatten().min();
         let most = limits::API_WATCH_MIN;

@@ -48,7 +48,7 @@ impl Actor {
         }
         set.problems.truncate(limits::PROBLEMS_PER_SOURCE);
         set.objects = self.objects.all().cloned().collect();
-        set.node.clone_from(&self.node);
+        set.node.clone_from(&self.node.latest);
         set
     }
 

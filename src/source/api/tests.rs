@@ -1,6 +1,7 @@
 //! Tests of the whole source against a real server over TLS.
 
 mod events;
+mod node;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};

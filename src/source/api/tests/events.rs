@@ -14,12 +14,12 @@ use crate::pod::DesiredPod;
 use crate::source::{PodSet, SourceUpdate};
 
 /// A line of a watch.
-fn event(kind: &str, object: &Value) -> String {
+pub(super) fn event(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({"type": kind, "object": object}))
 }
 
 /// The bookmark behind the first part of a stream.
-fn end() -> Value {
+pub(super) fn end() -> Value {
     json!({"kind": "Pod", "metadata": {"resourceVersion": "5",
         "annotations": {"k8s.io/initial-events-end": "true"}}})
 }

@@ -1,0 +1,125 @@
+//! The node object, and the objects of the whole cluster that pods name.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::events::{end, event};
+use super::{PATIENCE, Rig, names, not_found, pod, start};
+use crate::api_client::testing::{Asked, begin, chunk, json as answer};
+use crate::source::PodSet;
+
+/// The node `n1`, with a taint that keeps pods away or without one.
+fn node(is_tainted: bool) -> Value {
+    let taint = json!({"key": "a", "effect": "NoExecute"});
+    let taints: Vec<&Value> = is_tainted.then_some(&taint).into_iter().collect();
+    json!({"kind": "Node", "metadata": {"name": "n1", "resourceVersion": "5"}, "spec": {"taints": taints}})
+}
+
+fn end_of_nodes() -> Value {
+    let mut end = end();
+    end["kind"] = "Node".into();
+    end
+}
+
+fn is_tainted(set: &PodSet) -> bool {
+    set.node.as_ref().is_some_and(|node| !node.taints.is_empty())
+}
+
+/// Streams no pod, and one more every 50 ms when `go` is set.
+fn stream_pods(out: &mut dyn Write, go: &AtomicBool) -> std::io::Result<bool> {
+    begin(out)?;
+    chunk(out, &event("BOOKMARK", &end()))?;
+    for n in 0_u32.. {
+        chunk(out, &event("ADDED", &pod(&format!("p{n:04}"), &json!({}), &json!({}))))?;
+        thread::sleep(Duration::from_millis(50));
+        while !go.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(false)
+}
+
+/// It was read once a minute: pods that came meanwhile were refused for good, or admitted.
+#[test]
+fn a_taint_that_comes_or_goes_is_known_to_the_pods_that_come_then() {
+    let (go, change) = (Arc::new(AtomicBool::new(false)), crossbeam_channel::bounded::<bool>(0));
+    let (more, changed) = (Arc::clone(&go), change.1);
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if asked.line.starts_with("GET /api/v1/pods?") {
+            return stream_pods(out, &more);
+        }
+        if !asked.line.starts_with("GET /api/v1/nodes?") {
+            return not_found(out);
+        }
+        assert!(asked.line.contains("fieldSelector=metadata.name%3Dn1&watch=1"), "{}", asked.line);
+        begin(out)?;
+        chunk(out, &(event("ADDED", &node(false)) + &event("BOOKMARK", &end_of_nodes())))?;
+        while let Ok(is_tainted) = changed.recv() {
+            chunk(out, &event("MODIFIED", &node(is_tainted)))?;
+        }
+        Ok(false)
+    };
+    let rig = start("api-taints", Box::new(serve));
+    let first = rig.set("the first pod", |set| names(set) == ["p0000"]);
+    assert!(first.node.is_some() && !is_tainted(&first), "pods wait for the node");
+    for wanted in [true, false] {
+        change.0.send(wanted).unwrap();
+        go.store(true, Ordering::SeqCst);
+        rig.set("a pod sees the change", |set| is_tainted(set) == wanted);
+    }
+}
+
+/// The events of the node and of its pods come by connections of their own.
+#[test]
+fn a_pod_that_the_known_node_refuses_has_the_node_read_at_once() {
+    let serve = |asked: &Asked, out: &mut dyn Write| {
+        if asked.line.starts_with("GET /api/v1/pods?") {
+            return stream_pods(out, &AtomicBool::new(false));
+        }
+        if asked.line.starts_with("GET /api/v1/nodes/n1") {
+            return answer(out, 200, &node(false).to_string());
+        }
+        if !asked.line.starts_with("GET /api/v1/nodes?") {
+            return not_found(out);
+        }
+        begin(out)?;
+        chunk(out, &(event("ADDED", &node(true)) + &event("BOOKMARK", &end_of_nodes())))?;
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig: Rig = start("api-later-node", Box::new(serve));
+    let first = rig.set("the pod", |set| names(set) == ["p0000"]);
+    assert!(first.node.is_some() && !is_tainted(&first));
+}
+
+/// Each of their requests held up all events for ten seconds.
+#[test]
+fn a_node_and_runtime_classes_that_hang_hold_up_no_pod_without_them() {
+    let patience = super::Patience { call: PATIENCE * 2, ..super::patience() };
+    let serve = |asked: &Asked, out: &mut dyn Write| {
+        if asked.line.contains("/runtimeclasses/") || asked.line.contains("/nodes") {
+            thread::sleep(PATIENCE * 2);
+            return Ok(false);
+        }
+        if !asked.line.starts_with("GET /api/v1/pods?") {
+            return not_found(out);
+        }
+        begin(out)?;
+        chunk(out, &event("BOOKMARK", &end()))?;
+        let class = json!({"runtimeClassName": "slow"});
+        let slow: String =
+            ["a", "b", "c"].map(|name| event("ADDED", &pod(name, &class, &json!({})))).concat();
+        chunk(out, &(slow + &event("ADDED", &pod("z", &json!({}), &json!({})))))?;
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig = super::start_with("api-hanging-classes", patience, Box::new(serve));
+    let set = rig.set("the pod without a class", |set| names(set).contains(&"z"));
+    assert_eq!(names(&set), ["z"]);
+    assert_eq!(set.node, None);
+}
