@@ -155,6 +155,36 @@ fn a_pod_that_cannot_run_here_has_failed() {
     }
 }
 
+/// What is refused is refused for good, so that each pod of a Deployment was lost for a minute after a taint had gone.
+#[test]
+fn a_taint_counts_for_the_pods_that_come_while_it_is_there() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let spec = json!({"automountServiceAccountToken": false});
+    let taint = |how: &str| plane.says(&["taint", "node", &node.name, &format!("edge=full:NoExecute{how}")]);
+    let is_refused = |name: &str| node.log().contains(&format!("pod default/{name}: TaintToleration"));
+    let come = |what: String| {
+        let name = format!("{what}-{}", node.name);
+        plane.apply(&pod(&name, &node, &spec));
+        name
+    };
+    // The node's events and those of its pods have connections of their own, and the control plane deletes what a taint
+    // does not keep away.
+    let is_kept_away = |what: String| {
+        let name = come(what);
+        let is_over = || is_refused(&name) || get(plane, &name).is_none();
+        node.wait_until(&format!("{name} is refused or deleted"), is_over);
+        is_refused(&name)
+    };
+    for n in 0..3 {
+        in_phase(plane, &node, &come(format!("welcome-{n}")), "Running");
+        taint("");
+        assert!((0..9).any(|i| is_kept_away(format!("kept-away-{n}-{i}"))));
+        taint("-");
+    }
+    in_phase(plane, &node, &come("last".to_owned()), "Running");
+}
+
 #[test]
 fn a_static_pod_has_a_mirror() {
     let Some(plane) = ControlPlane::get() else { return };
