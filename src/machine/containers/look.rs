@@ -55,6 +55,16 @@ impl Machine {
         self.looking.list_needed = true;
     }
 
+    /// Notes that everything is known that existed before: what is running is adopted, and what comes from now on is new.
+    pub(in crate::machine) fn begin_watching(&mut self) {
+        if !self.looking.watching {
+            for (_, record) in self.containers.records_mut().filter(|(c, _)| c.state.is_running()) {
+                record.run.adopted = true;
+            }
+        }
+        self.looking.watching = true;
+    }
+
     /// Makes the calls for missing facts. Returns false when an answer is needed before anything is decided.
     pub(in crate::machine) fn look(&mut self, now: &Now) -> bool {
         if self.looking.list_needed {

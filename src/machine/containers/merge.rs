@@ -36,6 +36,7 @@ impl Machine {
         let root_dir = &self.settings.map.root_dir;
         let found = list.iter().filter_map(|c| observe::from_summary(c, root_dir)).collect();
         self.found(found, now);
+        self.begin_watching();
     }
 
     /// Takes the containers of the daemon's own list at the machine's start, in place of a list.
@@ -47,6 +48,10 @@ impl Machine {
         self.found(found, now);
         for owned in earlier.iter().filter_map(|id| self.containers.get(id).cloned()).collect::<Vec<_>>() {
             self.containers.put_earlier(owned);
+        }
+        // What only the machine's own list shows existed before, too.
+        if !self.looking.list_needed {
+            self.begin_watching();
         }
     }
 
@@ -74,12 +79,6 @@ impl Machine {
             // Also a container that was only made: an inspect alone shows that its start failed.
             self.doubt(&id);
         }
-        if !self.looking.watching {
-            for (_, record) in self.containers.records_mut().filter(|(c, _)| c.state.is_running()) {
-                record.run.adopted = true;
-            }
-        }
-        self.looking.watching = true;
         self.forget_digests();
     }
 

@@ -49,6 +49,17 @@ fn a_life() {
     assert_eq!(told(&rig), ["N Killing app: Stopping container app"]);
 }
 
+/// Regression: containers that ran on were told as made and started again, when their manifest came back after a change in
+/// Docker.
+#[test]
+fn what_is_adopted_is_not_told_again() {
+    let mut rig = Rig::up(&app()).reborn().found_later();
+    rig.ring = crate::recorder::Ring::default();
+    rig.run(&app());
+    rig.pass(s(5));
+    assert_eq!(told(&rig), [""; 0]);
+}
+
 /// The event of a call without an answer.
 fn lost(call: &str) -> String {
     let (verb, what) = call.split_once(' ').unwrap();

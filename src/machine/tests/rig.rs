@@ -309,6 +309,13 @@ impl Rig {
         self
     }
 
+    /// The machine starts after something has happened since the daemon's list: it makes its own.
+    pub(super) fn found_later(mut self) -> Rig {
+        let now = self.now();
+        self.machine.handle(Input::Found(FirstList::Past(Vec::new())), &now);
+        self
+    }
+
     /// The whole machine loses its power and comes back, with another wall clock.
     pub(super) fn power_cut(mut self, wall_offset: i64) -> Rig {
         let now = self.now();
