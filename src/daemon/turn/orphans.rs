@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::docker::Known;
 use super::entry::{Blocked, Entry, WorkerInfo};
+use super::sources::Content;
 use super::{Effect, InUse, Turn, unmanaged};
 use crate::base::duration::grace;
 use crate::base::table::Set;
@@ -138,8 +139,14 @@ impl Turn {
         self.made_by(key).is_some_and(|source| !self.sources.contains_key(&source))
     }
 
-    /// Goes on faster with stops that an earlier daemon had begun of pods that the server has no more.
+    /// Goes on faster with stops that an earlier daemon had begun of pods that the server has no more. Where the server has
+    /// told this daemon of the pod, the source knows why it is there no more, and marks what was deleted by force.
     fn hurry_vanished(&mut self) {
+        let api = self.sources.get(&Source::Api);
+        if api.is_some_and(|api| matches!(api.content, Content::Accepted(_))) {
+            let merge = &self.merge;
+            self.docker.finishing.retain(|key| merge.get(key).is_none_or(|pod| pod.source != Source::Api));
+        }
         let order = vanished();
         let is_slow = |key: &PodKey| {
             let worker = self.entries.get(key).and_then(|entry| entry.worker.as_ref());

@@ -98,6 +98,39 @@ fn the_stop_of_what_the_server_removed_goes_on_fast() {
     );
 }
 
+/// Regression: a graceful stop that an earlier daemon had begun was cut short when the server went back to older data. The
+/// source marks what was deleted by force.
+#[test]
+fn a_stop_of_an_earlier_daemon_keeps_its_grace_period_when_the_server_has_older_data() {
+    let running = "web/web-1/app running of api for 600";
+    let deleted = || {
+        of_server(pod("web"), |pod| {
+            pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+            pod.metadata.deletion_grace_period_seconds = Some(40);
+        })
+    };
+    let begun = |restored: bool| {
+        let mut rig = rig();
+        rig.turn.restore_unfinished(Earlier::default(), [container(running).id].into(), Table::new());
+        if restored {
+            rig.handle(Event::Source(FromSource {
+                source: Source::Api,
+                update: SourceUpdate::Restored(PodSet { pods: vec![deleted()], ..PodSet::default() }),
+            }));
+        }
+        rig.list(&[running]);
+        rig
+    };
+    let mut rig = begun(false);
+    for pods in [&[deleted()][..], &[]] {
+        assert_eq!(set(&mut rig, pods, None), ["stop web within 40 s: its manifest is gone"]);
+    }
+    // What the daemon only remembers was not told by the server.
+    let soon = "stop web within 2 s: the API server has it no more".to_owned();
+    let told = set(&mut begun(true), &[], None);
+    assert!(told.contains(&soon), "{told:?}");
+}
+
 /// The source marks what was deleted by force; what its data do not have because they are older has its own grace period.
 #[test]
 fn what_this_daemon_stops_keeps_its_grace_period() {
