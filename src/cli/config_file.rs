@@ -12,7 +12,7 @@ use super::nearest::nearest;
 use crate::base::limits;
 use crate::base::regular;
 use crate::manifest::tree::{Data, Entry, Node, Place};
-use crate::manifest::yaml;
+use crate::manifest::{quoted, yaml};
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "podkeeper.dev/v1alpha1";
@@ -97,7 +97,7 @@ fn unknown(key: &str) -> String {
 fn unknown_among<'a>(key: &str, fields: impl Iterator<Item = &'a str>) -> String {
     let near = nearest(key, fields);
     let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
-    format!("unknown field {key:?}{near}")
+    format!("unknown field {}{near}", quoted(key))
 }
 
 fn setting(flag: &'static Flag, field: &str, entry: &Entry, wrong: &mut Vec<Wrong>) -> Setting {

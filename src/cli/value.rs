@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::base::limits;
+use crate::manifest::quoted;
 use crate::pod::Source;
 
 pub use crate::base::duration::boolean;
@@ -23,7 +24,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// Not a number, or too large.
 pub fn number(text: &str) -> Result<i64, String> {
-    text.parse::<i64>().map_err(|_| format!("parsing {text:?}: a whole number is wanted"))
+    text.parse::<i64>().map_err(|_| format!("parsing {}: a whole number is wanted", quoted(text)))
 }
 
 /// A whole number that is not negative.
@@ -41,7 +42,9 @@ pub fn count(text: &str) -> Result<u32, String> {
 pub fn seconds(text: &str) -> Result<u32, String> {
     match text.parse::<i64>() {
         Ok(_) => count(text),
-        Err(_) => Err(format!("parsing {text:?}: a whole number of seconds is wanted, without a unit")),
+        Err(_) => {
+            Err(format!("parsing {}: a whole number of seconds is wanted, without a unit", quoted(text)))
+        }
     }
 }
 
@@ -96,13 +99,13 @@ pub fn strip_kind(word: &str) -> Option<&str> {
 pub fn labels(text: &str, labels: &mut BTreeMap<String, String>) -> Result<(), String> {
     for pair in words(text) {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(format!("malformed pair, expect string=string: {pair:?}"));
+            return Err(format!("malformed pair, expect string=string: {}", quoted(pair)));
         };
         if !is_label_key(key) {
-            return Err(format!("{key:?} is not a label key"));
+            return Err(format!("{} is not a label key", quoted(key)));
         }
         if !(value.is_empty() || is_label_word(value)) {
-            return Err(format!("{value:?} is not a label value"));
+            return Err(format!("{} is not a label value", quoted(value)));
         }
         labels.insert(key.to_owned(), value.to_owned());
     }
@@ -159,7 +162,9 @@ pub fn address(text: &str) -> Result<IpAddr, String> {
 /// # Errors
 /// A word is no address.
 pub fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
-    words(text).map(|word| word.parse().map_err(|_| format!("{word:?} is not an IP address"))).collect()
+    words(text)
+        .map(|word| word.parse().map_err(|_| format!("{} is not an IP address", quoted(word))))
+        .collect()
 }
 
 /// `--node-ip`: at most one address of each family.
@@ -209,7 +214,7 @@ pub fn cidr(text: &str) -> Result<String, String> {
         text.split_once('/').and_then(|(ip, bits)| Some((ip.parse().ok()?, bits.parse::<u8>().ok()?)));
     match parts {
         Some((IpAddr::V4(_), 0..=32) | (IpAddr::V6(_), 0..=128)) => Ok(text.to_owned()),
-        _ => Err(format!("{text:?} is not a subnet, such as 10.88.0.0/16")),
+        _ => Err(format!("{} is not a subnet, such as 10.88.0.0/16", quoted(text))),
     }
 }
 
@@ -223,7 +228,7 @@ pub fn sources(text: &str) -> Result<Vec<Source>, String> {
         if word == "*" {
             return Ok(Source::ALL.to_vec());
         }
-        let source = Source::parse(word).ok_or_else(|| format!("unknown pod source {word:?}"))?;
+        let source = Source::parse(word).ok_or_else(|| format!("unknown pod source {}", quoted(word)))?;
         if !list.contains(&source) {
             list.push(source);
         }
@@ -234,6 +239,25 @@ pub fn sources(text: &str) -> Result<Vec<Source>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: the log repeated a value of any length.
+    #[test]
+    fn a_long_value_is_named_in_part() {
+        let long = "y".repeat(5000);
+        let labels = |text: &str| labels(text, &mut BTreeMap::new()).map(|()| 0);
+        let errors = [
+            labels(&format!("x={long}")),
+            labels(&format!("{long}=x")),
+            labels(&long),
+            number(&long).map(|_| 0),
+            addresses(&long).map(|_| 0),
+            sources(&long).map(|_| 0),
+        ];
+        for error in errors {
+            let why = error.unwrap_err();
+            assert!(why.contains("yyy...") && why.len() < 200, "{why}");
+        }
+    }
 
     #[test]
     fn durations_are_read_as_go_writes_them() {

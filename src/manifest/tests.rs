@@ -184,7 +184,7 @@ fn k12396_no_problem_repeats_a_secret() {
 #[test]
 fn a_file_past_the_size_limit_is_refused() {
     let bytes = vec![b'a'; 10 * 1024 * 1024];
-    let expected = "t.yaml: the file has 10485760 bytes; a manifest may have at most 1048576";
+    let expected = "t.yaml: the file has 10485760 bytes; at most 1048576 are read";
     assert_eq!(errors(&decode(&bytes, &context("t.yaml"))), [expected]);
 }
 

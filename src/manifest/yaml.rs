@@ -33,11 +33,8 @@ fn syntax_error<T>(at: Place, message: impl Into<String>) -> Result<T> {
 /// Checks size and characters. A byte order mark is dropped.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
     if bytes.len() > limits::MANIFEST_BYTES {
-        let message = format!(
-            "the file has {} bytes; a manifest may have at most {}",
-            bytes.len(),
-            limits::MANIFEST_BYTES
-        );
+        let message =
+            format!("the file has {} bytes; at most {} are read", bytes.len(), limits::MANIFEST_BYTES);
         return Err(SyntaxError { at: None, message });
     }
     let text = match std::str::from_utf8(bytes) {
@@ -56,7 +53,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
         let what =
             if c == '\0' { "a NUL byte".to_owned() } else { format!("the character U+{:04X}", u32::from(c)) };
         let before = text.get(..index).unwrap_or_default();
-        return syntax_error(place_after(before), format!("{what} may not stand in a manifest"));
+        return syntax_error(place_after(before), format!("{what} may not stand in YAML"));
     }
     Ok(text)
 }

@@ -9,6 +9,7 @@ use super::Repeats::Adds;
 use super::Takes::{Count, Duration, List, Map, Name, Number, PathOrNone, Switch, Text};
 use super::{Flag, InFile, RUN, RUN_CHECK, RUN_CHECK_HOLLOW, Section, put, value};
 use crate::base::limits;
+use crate::manifest::quoted;
 use crate::node;
 use crate::source::signature::GROUP;
 
@@ -34,7 +35,7 @@ pub static SECTION: Section = Section {
             rule: |o| {
                 let name = o.node.hostname_override.as_ref()?;
                 let good = value::is_dns_subdomain(&name.trim().to_lowercase());
-                (!good).then(|| format!("{name:?} must be an RFC 1123 subdomain"))
+                (!good).then(|| format!("{} must be an RFC 1123 subdomain", quoted(name)))
             },
             ..RUN_CHECK
         },
