@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::base::{limits, regular};
+use crate::base::{limits, order, regular};
 
 /// Name of the lock file in the root directory and in the run directory.
 pub const LOCK: &str = "lock";
@@ -25,6 +25,36 @@ pub fn holder(dir: &Path) -> Option<u32> {
 pub fn is_held_by(dir: &Path, pid: u32) -> bool {
     let Some(own) = Own::of(dir) else { return false };
     is_listed(kernel_list, |held| held.pid == Some(pid) && own.is(held)).unwrap_or(false)
+}
+
+/// The processes that the kernel lists as holders of a lock of this directory: one, unless other directories look alike. None
+/// where nobody holds it, or the holder is in a PID namespace that is not seen from here.
+#[must_use]
+pub fn holders(dir: &Path) -> Vec<u32> {
+    let Some(own) = Own::of(dir) else { return Vec::new() };
+    let mut all = Vec::new();
+    let take = |held: &Held| {
+        all.extend(held.pid.filter(|_| own.is(held)));
+        false
+    };
+    // The answer is in `all`.
+    _ = is_listed(kernel_list, take);
+    order::sort(&mut all);
+    all.dedup();
+    all
+}
+
+/// The id that a process has in its own PID namespace; `None` if the kernel does not tell.
+#[must_use]
+pub fn id_for_itself(pid: u32) -> Option<u32> {
+    let path = format!("/proc/{pid}/status");
+    inner_id(&regular::read_text(Path::new(&path), limits::PROCESS_STATUS_BYTES).ok()?)
+}
+
+/// From a line such as `NSpid:\t4567\t1`: the last namespace is the innermost one.
+fn inner_id(status: &str) -> Option<u32> {
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    ids.split_whitespace().next_back()?.parse().ok()
 }
 
 /// Whether a daemon runs on this root or run directory. Read from the kernel's list of locks, so that looking
@@ -84,7 +114,7 @@ fn kernel_list() -> io::Result<String> {
 /// lists lack it.
 fn is_listed(
     mut list: impl FnMut() -> io::Result<String>,
-    is_it: impl Fn(&Held) -> bool,
+    mut is_it: impl FnMut(&Held) -> bool,
 ) -> io::Result<bool> {
     for _ in 0..limits::LOCK_LOOKS {
         if flocks(&list()?).any(|held| is_it(&held)) {
@@ -138,6 +168,20 @@ mod tests {
         let held = |device, inode, pid| Held { device, inode, pid };
         let expected = [held((0, 0x19), 5678, Some(1234)), held((8, 1), 99, None)];
         assert_eq!(flocks(list).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_holder_is_named() {
+        let dir = crate::base::testing::scratch("holders");
+        assert_eq!(holders(&dir), [0; 0]);
+        let held = fs::File::open(&dir).unwrap();
+        held.lock().unwrap();
+        assert_eq!(holders(&dir), [std::process::id()], "the directory alone is enough");
+        drop(held);
+        assert_eq!(id_for_itself(std::process::id()), Some(std::process::id()));
+        assert_eq!(inner_id("Name:\tx\nNSpid:\t4567\t12\t1\nNSpgid:\t9\n"), Some(1));
+        assert_eq!((inner_id("Name:\tx\n"), inner_id("NSpid:\n"), id_for_itself(0)), (None, None, None));
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use super::exit::Exit;
 use super::flags::Options;
 use super::lock::{self, Notified};
-use super::pods;
+use super::pods::{self, Daemon};
 use super::{Outcome, print, say};
 use crate::base::clock::{Clock, System, boot_id};
 use crate::base::human::many;
@@ -185,7 +185,7 @@ fn state(options: &Options, pid: Pid, left: Option<&[String]>) -> String {
             "podkeeper (process {pid}) was told, and says nothing in {run_dir}: is that its --run-dir?",
         );
     };
-    let silent = pods::silent_since(&options.directories.run, &file).is_some();
+    let silent = matches!(Daemon::of(&options.directories.run, &file), Daemon::Silent(_));
     match left {
         _ if silent => format!(
             "podkeeper (process {pid}) does not answer: whether anything is being stopped is not known; the node \

@@ -16,7 +16,7 @@ use crate::pod::fields;
 use crate::pod::problem::Severity;
 use crate::status::snapshot::{SourceView, StatusFile};
 pub use missing::{none_found, not_found};
-pub(super) use standing::{Daemon, docker_is_away, silent_since, without_docker};
+pub(super) use standing::{Daemon, docker_is_away, without_docker};
 pub use standing::{load, must_answer};
 
 /// The daemon's root directory. The file of an earlier version does not have it: the default is assumed.

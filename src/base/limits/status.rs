@@ -27,6 +27,12 @@ pub const STATUS_RETRY: Duration = Duration::from_secs(2);
 pub const DAEMON_ANSWER: Duration = Duration::from_secs(3);
 /// How often the command line checks for the daemon's answer.
 pub const DAEMON_LOOK: Duration = Duration::from_millis(5);
+/// A daemon that has just begun gets this long to write its first state, before the command line says that it has not.
+pub const DAEMON_BEGINS: Duration = Duration::from_secs(3);
+/// How often the command line checks for that.
+pub const DAEMON_BEGINS_LOOK: Duration = Duration::from_millis(50);
+/// Largest `/proc/PID/status` that is read, bytes.
+pub const PROCESS_STATUS_BYTES: usize = 64 * 1024;
 /// Largest status file the command line reads, bytes.
 pub const STATUS_BYTES: usize = 64 * 1024 * 1024;
 

@@ -45,10 +45,14 @@ fn refused(dry: bool, daemon: Daemon, heard: bool) -> Option<&'static str> {
             "podkeeper does not answer: what the manifests want by now is not known, and nothing is removed; \
              --dry-run tells what it would have removed",
         ),
+        Daemon::Unheard(_) if !dry => Some(
+            "podkeeper has not written its state: what the manifests want by now is not known, and nothing is removed; \
+             --dry-run tells what the one before it would have removed",
+        ),
         _ if !heard => {
             Some("not every source has said which pods it wants (podkeeper get sources): nothing is removed")
         }
-        Daemon::Gone | Daemon::Silent(_) | Daemon::Answers => None,
+        Daemon::Gone | Daemon::Silent(_) | Daemon::Unheard(_) | Daemon::Answers => None,
     }
 }
 
@@ -190,7 +194,8 @@ mod tests {
         assert_eq!(starts(false, Daemon::Answers, true), None);
         assert_eq!(starts(false, Daemon::Gone, true), Some("without"));
         assert_eq!(starts(false, silent, true), Some("podkeeper"));
-        for daemon in [Daemon::Gone, silent, Daemon::Answers] {
+        assert_eq!(starts(false, Daemon::Unheard(7), true), Some("podkeeper"));
+        for daemon in [Daemon::Gone, silent, Daemon::Unheard(7), Daemon::Answers] {
             assert_eq!([starts(true, daemon, true), starts(true, daemon, false)], [None, Some("not")]);
         }
     }

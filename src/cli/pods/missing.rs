@@ -1,5 +1,6 @@
 //! Messages about a pod that does not exist.
 
+use super::standing::is_outdated;
 use super::{is_called, names, namespace};
 use crate::base::human::many;
 use crate::base::logging::one_line;
@@ -26,6 +27,9 @@ pub fn not_found(file: &StatusFile, wanted: &str, name: &str) -> String {
         }
         None => match refused(file, wanted, name) {
             Some(why) => format!("pods \"{name}\" not found, for its manifest is not taken: {why}"),
+            None if is_outdated(file) => {
+                format!("pods \"{name}\" not found in the last known state, which is not current")
+            }
             None => format!("pods \"{name}\" not found{}", in_manifests(file)),
         },
     }
@@ -57,6 +61,9 @@ fn in_manifests(file: &StatusFile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::clock::Timestamp;
+    use crate::status::node_object::STATUS_UNKNOWN;
+    use crate::status::snapshot::ConditionView;
 
     /// `describe` said "not found" of a pod whose manifest had an error, and did not mention the error.
     #[test]
@@ -81,6 +88,16 @@ mod tests {
             source.problem = None;
         }
         assert_eq!(not_found(&file, "default", "later"), "pods \"later\" not found");
+        file.conditions = vec![ConditionView {
+            type_: "Ready".to_owned(),
+            is_true: false,
+            reason: STATUS_UNKNOWN.to_owned(),
+            message: String::new(),
+            since: Timestamp::UNIX_EPOCH,
+        }];
+        let unknown = not_found(&file, "default", "later");
+        assert_eq!(unknown, "pods \"later\" not found in the last known state, which is not current");
+        file.conditions.clear();
         file.sources[0].problem = Some("it hangs".to_owned());
         let name = &file.sources[0].name;
         let expected = format!("pods \"later\" not found; source {name} is not read now: it hangs");

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::base::clock::Timestamp;
@@ -19,24 +20,41 @@ use crate::status::file::{self, Status};
 use crate::status::node_object::STATUS_UNKNOWN;
 use crate::status::snapshot::{DockerView, StatusFile};
 
-/// The daemon that wrote a status file.
+/// The daemon of a run directory, by the status file that was read there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::cli) enum Daemon {
     /// It has ended.
     Gone,
     /// It does not answer, and wrote the file at this time.
     Silent(Timestamp),
+    /// This process runs, and the file is of a daemon before it: it has just begun, or cannot write.
+    Unheard(u32),
     Answers,
 }
 
 impl Daemon {
-    /// Asks the daemon, which may take a moment.
+    /// Asks the daemon, which may take a moment. One that cannot be asked counts as working: one of another version, in
+    /// another PID namespace, or of another user.
     pub(in crate::cli) fn of(run_dir: &Path, file: &StatusFile) -> Daemon {
         if !locks::is_alive(run_dir) {
             return Daemon::Gone;
         }
-        silent_since(run_dir, file).map_or(Daemon::Answers, Daemon::Silent)
+        let holders = locks::holders(run_dir);
+        if let Some(other) = other_than(file.pid, &holders, locks::id_for_itself) {
+            return Daemon::Unheard(other);
+        }
+        if !holders.contains(&file.pid) || file.version != VERSION {
+            return Daemon::Answers;
+        }
+        ask(run_dir, file.pid)
     }
+}
+
+/// The holder of the lock, if it is certain that it is not the process that wrote the file. A file names a process as that
+/// sees itself (`id_for_itself`), the kernel's list as it is seen from here.
+fn other_than(writer: u32, holders: &[u32], id_for_itself: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+    let may_be_writer = |pid: &u32| *pid == writer || id_for_itself(*pid).is_none_or(|id| id == writer);
+    holders.first().copied().filter(|_| !holders.iter().any(may_be_writer))
 }
 
 /// Reads the status file; warns when no daemon keeps it up to date.
@@ -44,8 +62,7 @@ impl Daemon {
 /// # Errors
 /// A message for the user.
 pub fn load(run_dir: &Path) -> Result<Status, String> {
-    let mut status = file::read(run_dir).map_err(|error| error.to_string())?;
-    let daemon = Daemon::of(run_dir, &status.file);
+    let (mut status, daemon) = read(run_dir)?;
     // The daemon notices only with its next call that Docker is silent; this command does not wait for that.
     let is_silent = || engine::is_silent(&status.file.docker.endpoint, limits::DOCKER_SLOW);
     if let Some(warning) = warning(daemon, &status.file, is_silent) {
@@ -60,6 +77,19 @@ pub fn load(run_dir: &Path) -> Result<Status, String> {
     Ok(status)
 }
 
+/// Reads the status file, and asks its daemon. One that has just begun gets a moment to write its first state.
+fn read(run_dir: &Path) -> Result<(Status, Daemon), String> {
+    let begun = Instant::now();
+    loop {
+        let status = file::read(run_dir).map_err(|error| error.to_string())?;
+        let daemon = Daemon::of(run_dir, &status.file);
+        if !matches!(daemon, Daemon::Unheard(_)) || begun.elapsed() >= limits::DAEMON_BEGINS {
+            return Ok((status, daemon));
+        }
+        thread::sleep(limits::DAEMON_BEGINS_LOOK);
+    }
+}
+
 /// The reason why the file may be outdated. `is_silent` asks whether Docker does not answer, when the file does not
 /// say.
 fn warning(daemon: Daemon, file: &StatusFile, is_silent: impl FnOnce() -> bool) -> Option<String> {
@@ -70,6 +100,10 @@ fn warning(daemon: Daemon, file: &StatusFile, is_silent: impl FnOnce() -> bool) 
         }
         Daemon::Silent(written) => Some(format!(
             "podkeeper (process {pid}) does not answer, or cannot write its answer: this is the state it wrote at {written:.0}"
+        )),
+        Daemon::Unheard(now) => Some(format!(
+            "podkeeper (process {now}) has not written its state yet, or cannot write it: this is the last state of the \
+             one before it (process {pid})"
         )),
         Daemon::Answers => match without_docker(&file.docker) {
             Some(away) => Some(format!("{away}; what runs stays, and podkeeper waits for Docker")),
@@ -92,6 +126,9 @@ pub fn must_answer(run_dir: &Path, file: &StatusFile) -> Result<(), String> {
             Err("podkeeper does not run, or does not answer: nobody would start again what is stopped"
                 .to_owned())
         }
+        Daemon::Unheard(pid) => Err(format!(
+            "podkeeper (process {pid}) has not written its state: whether it would start again what is stopped is not known"
+        )),
     }
 }
 
@@ -149,27 +186,35 @@ fn nobody_posts(file: &mut StatusFile) {
     }
 }
 
-/// Asks the daemon whether it still works: on a signal that only this command sends, its main thread gives the status
-/// file a new time. Returns the old time when it does not. A daemon that cannot be asked counts as working: one of
-/// another version, in another PID namespace, or of another user.
-pub(in crate::cli) fn silent_since(run_dir: &Path, file: &StatusFile) -> Option<Timestamp> {
+/// Whether nobody keeps the state of this file, as [`load`] has found out.
+pub(in crate::cli) fn is_outdated(file: &StatusFile) -> bool {
+    file.conditions.iter().any(|condition| condition.reason == STATUS_UNKNOWN)
+}
+
+/// Asks the daemon of this id whether it still works: on a signal that only this command sends, its main thread gives the
+/// status file a new time.
+fn ask(run_dir: &Path, pid: u32) -> Daemon {
     let path = run_dir.join(file::NAME);
     let time = || {
         let meta = std::fs::metadata(&path).ok()?;
         Timestamp::new(meta.mtime(), i32::try_from(meta.mtime_nsec()).ok()?).ok()
     };
-    let pid = locks::holder(run_dir).filter(|pid| *pid == file.pid && file.version == VERSION)?;
-    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-    let before = time()?;
-    kill_process(pid, Signal::URG).ok()?;
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Daemon::Answers };
+    let Some(before) = time() else { return Daemon::Answers };
+    match kill_process(pid, Signal::URG) {
+        Ok(()) => {}
+        // It has ended in this moment.
+        Err(Errno::SRCH) => return Daemon::Gone,
+        Err(_) => return Daemon::Answers,
+    }
     let asked = Instant::now();
     while asked.elapsed() < limits::DAEMON_ANSWER {
         if time() != Some(before) {
-            return None;
+            return Daemon::Answers;
         }
         thread::sleep(limits::DAEMON_LOOK);
     }
-    Some(before)
+    Daemon::Silent(before)
 }
 
 #[cfg(test)]
@@ -193,6 +238,9 @@ mod tests {
                     stays, and podkeeper waits for Docker";
         check(Daemon::Gone, false, true, Some(gone));
         check(Daemon::Silent(written), false, true, Some(silent));
+        let unheard = "podkeeper (process 9) has not written its state yet, or cannot write it: this is the last state of \
+                       the one before it (process 7)";
+        check(Daemon::Unheard(9), true, false, Some(unheard));
         check(Daemon::Answers, false, true, Some(away));
         let slow = format!(
             "Docker has not answered for {} s: this is the last state that was seen",
@@ -200,6 +248,58 @@ mod tests {
         );
         check(Daemon::Answers, true, true, Some(&slow));
         check(Daemon::Answers, true, false, None);
+    }
+
+    #[test]
+    fn the_writer_of_a_file_is_told_from_another_daemon() {
+        let check = |holders: &[u32], id: Option<u32>, expected: Option<u32>| {
+            assert_eq!(other_than(7, holders, |_| id), expected, "{holders:?} {id:?}");
+        };
+        check(&[7], None, None);
+        check(&[9], Some(9), Some(9));
+        check(&[9, 7], Some(9), None);
+        // In a PID namespace of its own it is number 7.
+        check(&[9], Some(7), None);
+        check(&[9], None, None);
+        check(&[], Some(9), None);
+    }
+
+    /// Regression: after a restart on a run directory that could not be written, the old state was shown as current.
+    #[test]
+    fn the_state_of_the_daemon_before_is_not_current() {
+        let run = crate::base::testing::scratch("unheard");
+        let write = |pid: u32, version: &str| {
+            let golden = include_bytes!("../../../tests/golden/cli/node.json");
+            let mut value: serde_json::Value = serde_json::from_slice(golden).unwrap();
+            (value["pid"], value["version"]) = (pid.into(), version.into());
+            let ready = ["type", "reason", "message"].map(|key| (key.to_owned(), "Ready".into()));
+            let since =
+                [("isTrue".to_owned(), true.into()), ("since".to_owned(), "2026-01-02T03:04:05Z".into())];
+            value["conditions"] =
+                vec![serde_json::Value::Object(ready.into_iter().chain(since).collect())].into();
+            std::fs::write(run.join(".new"), value.to_string()).unwrap();
+            std::fs::rename(run.join(".new"), run.join(file::NAME)).unwrap();
+        };
+        write(u32::MAX, VERSION);
+        assert_eq!(read(&run).unwrap().1, Daemon::Gone);
+        let own = std::process::id();
+        let lock = std::fs::File::open(&run).unwrap();
+        lock.lock().unwrap();
+        let (mut status, daemon) = read(&run).unwrap();
+        assert_eq!(daemon, Daemon::Unheard(own));
+        assert!(must_answer(&run, &status.file).is_err() && !is_outdated(&status.file));
+        nobody_posts(&mut status.file);
+        assert!(is_outdated(&status.file));
+        // It has only just begun. This test answers no signal, but a daemon of another version is not asked.
+        let first = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(limits::DAEMON_BEGINS / 6);
+                write(own, "other");
+            });
+            read(&run).unwrap()
+        });
+        assert_eq!((first.1, first.0.file.pid), (Daemon::Answers, own));
+        std::fs::remove_dir_all(&run).unwrap();
     }
 
     #[test]
