@@ -6,6 +6,7 @@ use super::flags::server::{Mode, Values};
 use super::flags::{self, Options, Verb};
 use super::given::Parsed;
 use super::parse::{UsageError, usage};
+use crate::cluster::node::labels;
 use crate::manifest::edition::Edition;
 use crate::runtime::docker::Endpoint;
 
@@ -62,6 +63,10 @@ const BETWEEN: &[Rule] = &[
     |o| o.node.gives.host.check(o.node.gives.cgroups_per_qos, &o.node.gives.cgroup_root).err(),
 ];
 
+/// Rules between flags, for a node with credentials of its own: hollow nodes have those of an administrator.
+const OF_NODE: &[Rule] =
+    &[|o| if o.sources.kubeconfig.is_some() { labels::refused(&o.node.labels) } else { None }];
+
 /// The error in the flags of the servers together.
 fn servers(s: &Values) -> Option<&'static str> {
     let ports = [s.port, s.read_only_port, s.healthz_port, s.cadvisor_port];
@@ -92,6 +97,9 @@ pub(super) fn check_values(verb: Verb, o: &Options) -> Result<(), UsageError> {
     };
     let mut wrong: Vec<String> = flags::of(Verb::Run).filter_map(of_one).collect();
     wrong.extend(BETWEEN.iter().filter_map(|rule| rule(o)));
+    if verb != Verb::Hollow {
+        wrong.extend(OF_NODE.iter().filter_map(|rule| rule(o)));
+    }
     if !wrong.is_empty() {
         return usage(verb, format!("invalid configuration: {}", wrong.join(", ")));
     }
@@ -165,6 +173,19 @@ mod tests {
         assert!(servers(&same).unwrap().contains("must differ"));
         let half = Values { cert_file: Some("c".into()), ..none };
         assert!(servers(&half).unwrap().contains("go together"));
+    }
+
+    #[test]
+    fn labels_that_a_node_may_not_set_are_refused_in_a_cluster() {
+        let mut o = Options::defaults().unwrap();
+        o.node.labels.insert("node-role.kubernetes.io/edge".to_owned(), String::new());
+        assert_eq!(check_values(Verb::Run, &o), Ok(()), "there is no API server");
+        o.sources.kubeconfig = Some("/k".into());
+        assert_eq!(check_hollow(Verb::Hollow, &o), Ok(()), "its credentials are no node's");
+        let told = check_run(Verb::Run, &o).unwrap_err();
+        let words = "invalid configuration: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: \
+                     [node-role.kubernetes.io/edge]; ";
+        assert!(format!("{told:?}").contains(words), "{told:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! comes from `daemon/turn`.
 
 pub mod heart;
+pub mod labels;
 pub mod lease;
 pub mod object;
 pub mod status;
