@@ -33,6 +33,7 @@ pub(super) struct Heartbeat {
     pub(super) tell_pods: Sender<()>,
     pub(super) stopped: Receiver<()>,
     pub(super) happened: super::Happened,
+    pub(super) unheard: super::ToldOfTrouble,
 }
 
 impl Heartbeat {
@@ -110,10 +111,18 @@ impl Heartbeat {
                     let boot = crate::base::clock::boot_id().unwrap_or_default();
                     (self.happened)(ObjectEvent::of_node(name, words::rebooted(name, &boot)));
                 }
-                News::Trouble(why) => {
-                    log::warn!("the API server does not hear of node {name}: {why}; it is tried again");
+                News::Trouble(trouble) => {
+                    if trouble.is_new {
+                        let why = &trouble.why;
+                        log::warn!("the API server does not hear of node {name}: {why}; it is tried again");
+                    }
+                    (self.unheard)(Some(trouble));
+                }
+                News::LabelsRefused(why) => {
+                    log::warn!("the API server does not change the labels of node {name}: {why}");
                 }
                 News::Well => {
+                    (self.unheard)(None);
                     log::info!("the API server hears of node {name} again");
                     self.pods.hurry();
                 }

@@ -57,12 +57,17 @@ pub struct Parts {
     pub earlier: Vec<Arc<Kept>>,
     /// Records an event.
     pub happened: Happened,
+    /// Takes why the server does not hear of the node.
+    pub unheard: ToldOfTrouble,
     /// Makes ephemeral containers.
     pub adder: Adder,
 }
 
 /// The function by which the threads record events.
 pub type Happened = Arc<dyn Fn(ObjectEvent) + Send + Sync>;
+
+/// The function that takes why the server does not hear of the node; `None`: it does.
+pub type ToldOfTrouble = Arc<dyn Fn(Option<node::heart::Trouble>) + Send + Sync>;
 
 /// Handle of the threads. Dropping it ends them; one with a request under way ends after it.
 pub struct Cluster {
@@ -102,7 +107,7 @@ impl Cluster {
     /// # Errors
     /// A thread could not be started.
     pub fn start(parts: Parts, pulses: &Pulses) -> io::Result<Cluster> {
-        let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened, adder } = parts;
+        let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened, unheard, adder } = parts;
         // The sender forgets events that are not kept any more; until the first update it uses these.
         let events = Mutex::new(earlier.clone());
         let shared = Arc::new(Shared { events, ..Shared::default() });
@@ -121,6 +126,7 @@ impl Cluster {
             tell_pods: to_pods.clone(),
             stopped: stopped.clone(),
             happened: Arc::clone(&happened),
+            unheard,
         };
         begin("pk-heartbeat", Task::Heartbeat, pulses, move || heart.run())?;
         let adding = adding::Adding {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// Longest wait for an answer about the node or its lease (upstream: the smaller of status frequency and lease duration).
 pub const HEARTBEAT_DEADLINE: Duration = Duration::from_secs(10);
+/// How many different reasons why the server does not hear of the node are logged, until it does again.
+pub const HEARTBEAT_TROUBLES: usize = 8;
 /// Shortest and longest wait before the registration is tried again (`pkg/kubelet/kubelet_node_status.go`).
 pub const REGISTER_MIN: Duration = Duration::from_millis(100);
 /// See [`REGISTER_MIN`].

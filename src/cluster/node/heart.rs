@@ -48,12 +48,25 @@ pub enum News {
     Registered(String),
     /// The machine has booted since the last status.
     Rebooted,
-    /// The server rejects requests, and why. Reported once.
-    Trouble(String),
+    /// Why the server does not hear of the node now. Reported when it changes.
+    Trouble(Trouble),
+    /// The server does not take the labels of the node, and why. The registration goes on without them.
+    LabelsRefused(String),
     /// The server accepts requests again.
     Well,
     /// The lease is older than it was: the server's data were restored from an older state.
     WentBack,
+}
+
+/// Why the server does not hear of the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// For the operator.
+    pub why: String,
+    /// The server has decided about the request; otherwise nothing is known of it.
+    pub is_answer: bool,
+    /// It was not reported since the server last heard of the node.
+    pub is_new: bool,
 }
 
 /// Progress of the registration.
@@ -99,7 +112,8 @@ pub struct Heart {
     lease_version: u64,
     /// The server has had the node as Ready.
     was_ready: bool,
-    troubled: bool,
+    /// The troubles since the server last heard of the node; the last one is the current one.
+    troubles: Vec<String>,
     /// Why the node may not be created.
     forbidden: Option<String>,
 }
@@ -125,7 +139,7 @@ impl Heart {
             lease_wait: limits::LEASE_RETRY_MIN,
             lease_version: 0,
             was_ready: false,
-            troubled: false,
+            troubles: Vec::new(),
             forbidden: None,
         }
     }
@@ -209,22 +223,39 @@ impl Heart {
     }
 
     fn note_trouble(&mut self, answer: &Answer) -> Vec<News> {
-        let why = match answer {
+        let news = match answer {
             // The meaning of these depends on the next answer.
             Answer::Forbidden(_) | Answer::Missing | Answer::Exists if self.stage != Stage::Done => {
                 return Vec::new();
             }
-            Answer::Failed(why) | Answer::Unable(why) | Answer::Forbidden(why) | Answer::Refused(why) => {
-                Some(why)
+            Answer::Failed(why) => self.trouble(why.clone(), false),
+            Answer::Unable(why) | Answer::Forbidden(why) | Answer::Refused(why) => {
+                self.trouble(why.clone(), true)
             }
-            Answer::Done(_) | Answer::Missing | Answer::Exists | Answer::Conflict => None,
+            Answer::Done(_) | Answer::Missing | Answer::Exists | Answer::Conflict => {
+                let was = std::mem::take(&mut self.troubles);
+                (!was.is_empty()).then_some(News::Well)
+            }
         };
-        let was = std::mem::replace(&mut self.troubled, why.is_some());
-        match (was, why) {
-            (false, Some(why)) => vec![News::Trouble(why.clone())],
-            (true, None) => vec![News::Well],
-            _ => Vec::new(),
+        news.into_iter().collect()
+    }
+
+    /// The news of a trouble; `None` when it is the current one.
+    fn trouble(&mut self, why: String, is_answer: bool) -> Option<News> {
+        let before = self.troubles.iter().position(|told| *told == why);
+        if before.is_some_and(|at| at.saturating_add(1) == self.troubles.len()) {
+            return None;
         }
+        if let Some(at) = before {
+            self.troubles.remove(at);
+        }
+        // Where every answer differs, no more of them are reported as new.
+        let is_new = before.is_none() && self.troubles.len() < limits::HEARTBEAT_TROUBLES;
+        if before.is_none() && !is_new {
+            self.troubles.pop();
+        }
+        self.troubles.push(why.clone());
+        Some(News::Trouble(Trouble { why, is_answer, is_new }))
     }
 
     fn told_registering(&mut self, ask: &Ask, answer: Answer, ours: &Value, now: Mono) -> Vec<News> {
@@ -254,11 +285,13 @@ impl Heart {
                 news
             }
             // The registration goes on without the rejected change.
-            (Ask::Patch(_), Answer::Refused(_) | Answer::Forbidden(_)) if self.node.is_some() => {
+            (Ask::Patch(_), Answer::Refused(why) | Answer::Forbidden(why)) if self.node.is_some() => {
                 let node = self.node.take().unwrap_or_default();
-                self.registered(node, now)
+                let mut news = self.registered(node, now);
+                news.push(News::LabelsRefused(why));
+                news
             }
-            (_, answer) => {
+            (ask, answer) => {
                 // A missing object may be created meanwhile, and an existing one removed.
                 self.stage = if matches!(answer, Answer::Failed(_) | Answer::Unable(_)) {
                     stage
@@ -267,9 +300,21 @@ impl Heart {
                 };
                 self.register_at = now.after(self.register_wait);
                 self.register_wait = self.register_wait.saturating_mul(2).min(limits::REGISTER_MAX);
-                let why = self.forbidden.take().filter(|_| !std::mem::replace(&mut self.troubled, true));
-                why.map(News::Trouble).into_iter().collect()
+                let why = self.forbidden.take().or_else(|| self.why_not_registered(ask, answer));
+                why.and_then(|why| self.trouble(why, true)).into_iter().collect()
             }
+        }
+    }
+
+    /// Why this answer is the end of an attempt to register; `None` when the next attempt may be better.
+    fn why_not_registered(&self, ask: &Ask, answer: Answer) -> Option<String> {
+        match (ask, answer) {
+            (Ask::Read, Answer::Missing) if !self.settings.register => Some(format!(
+                "the API server has no node object {:?}, and --register-node=false leaves it to others to create it",
+                self.settings.name
+            )),
+            (_, Answer::Forbidden(why)) => Some(why),
+            _ => None,
         }
     }
 

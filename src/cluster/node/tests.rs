@@ -1,5 +1,7 @@
 //! The node object from facts, and the order of requests.
 
+mod trouble;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -291,40 +293,6 @@ fn a_node_that_is_there_is_taken_over() {
     });
     assert_eq!(rig.story.first_chunk::<3>().unwrap(), &["0 create", "0 read", "0 patch"]);
     assert_eq!(rig.news, [News::Rebooted, News::Registered("node-uid".into())]);
-}
-
-#[test]
-fn a_server_that_is_away_is_tried_more_rarely_and_told_of_once() {
-    let mut rig = Rig::new();
-    let down = |_: &Ask| Answer::Failed("connection refused".into());
-    rig.run(30_000, down);
-    assert!((8..14).contains(&rig.story.len()), "{:?}", rig.story);
-    assert_eq!(rig.news, [News::Trouble("connection refused".into())]);
-    rig.run(40_000, kind_server);
-    assert!(rig.news.contains(&News::Well));
-    // The same once it is registered.
-    rig.story.clear();
-    let began = rig.millis;
-    rig.run(began + 60_000, down);
-    assert!(rig.story.len() < 40, "{:?}", rig.story);
-    rig.story.clear();
-    let began = rig.millis;
-    rig.run(began + 10_000, kind_server);
-    // Meanwhile the control plane may have declared the node lost.
-    let has = |word: &str| rig.story.iter().any(|line| line.ends_with(word));
-    assert!(has("renew lease") && has("read"), "{:?}", rig.story);
-}
-
-#[test]
-fn a_node_that_may_not_be_made_says_why_once() {
-    let mut rig = Rig::new();
-    rig.run(60_000, |ask| match ask {
-        Ask::Create(_) => Answer::Forbidden("is not allowed to set the label x".into()),
-        Ask::Read => Answer::Missing,
-        other => kind_server(other),
-    });
-    assert_eq!(rig.news, [News::Trouble("is not allowed to set the label x".into())]);
-    assert!(rig.story.len() < 60, "{:?}", rig.story);
 }
 
 #[test]

@@ -39,6 +39,7 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
 use crate::base::pace::doubled;
 use crate::base::table::{Set, Table};
+use crate::cluster::node::heart::Trouble;
 use crate::daemon::config::Config;
 use crate::daemon::drain::Drain;
 use crate::daemon::reload::Reload;
@@ -94,6 +95,8 @@ pub enum Event {
     Claims(Option<String>),
     /// Whether CNI plugins can attach pods; `Some`: why they cannot.
     Network(Option<String>),
+    /// Why the API server does not hear of this node; `None`: it does again.
+    Unheard(Option<Trouble>),
     /// Docker got these images without a pull; full names.
     ImagesCame(Vec<String>),
     /// The kernel killed a process for want of memory.
@@ -297,6 +300,7 @@ impl Turn {
             Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
             Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),
             Event::Network(missing) => self.network_told(missing),
+            Event::Unheard(trouble) => self.unheard(trouble, now),
             Event::Claims(trouble) => self.claims_told(trouble),
             Event::Stuck(stuck) => {
                 self.changed |= self.stuck != stuck;

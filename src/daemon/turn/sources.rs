@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::Turn;
 use super::early::GivesUp;
 use crate::base::clock::{Now, Timestamp};
-use crate::base::human::many;
+use crate::base::human::{self, many};
 use crate::base::order;
 use crate::base::table::Set;
+use crate::cluster::node::heart::Trouble;
 use crate::merge::Change;
 use crate::pod::object::Scopes;
 use crate::pod::placement::NodeAtServer;
@@ -34,8 +37,28 @@ pub(super) struct SourceState {
     pub(super) refused: Vec<Refusal>,
     /// Why its content could not be stored completely.
     pub(super) store: Option<String>,
+    /// Why the source's API server does not hear of this node.
+    pub(super) unheard: Option<Unheard>,
     /// The node as the source's API server has it.
     pub(super) node: Option<NodeAtServer>,
+}
+
+/// Why an API server does not hear of this node.
+#[derive(Debug)]
+pub(super) struct Unheard {
+    trouble: Trouble,
+    /// Since when there is a trouble, wall time: only shown.
+    since: Timestamp,
+}
+
+impl SourceState {
+    /// Why the source's server does not hear of this node: whether it has answered, and the words.
+    pub(super) fn unheard(&self) -> Option<(bool, String)> {
+        let Unheard { trouble, since } = self.unheard.as_ref()?;
+        let since = human::date(Some(&Time(*since)));
+        let words = format!("the API server does not hear of this node since {since}: {}", trouble.why);
+        Some((trouble.is_answer, words))
+    }
 }
 
 /// A pod that the policy refuses.
@@ -159,8 +182,9 @@ impl Turn {
         if state.reading.trouble() == Some(why.as_str()) {
             return;
         }
-        // A directory that stays the same is watched and not read, so its last reading may be long ago.
-        if source == Source::File && state.last_success.is_some() && state.reading.trouble().is_none() {
+        // A directory or a server that stays the same is watched and not read, so its last reading may be long ago.
+        let is_watched = source != Source::Http && state.unheard.is_none();
+        if is_watched && state.last_success.is_some() && state.reading.trouble().is_none() {
             state.last_success = Some(now.wall);
         }
         let then = if state.content == Content::Forgotten {
@@ -171,6 +195,20 @@ impl Turn {
         let line = format!("source {source}: {why}; {then}");
         state.reading = Reading::Failed(why);
         self.log(log::Level::Error, line);
+    }
+
+    /// Takes why the API server does not hear of this node; `None`: it does again. The heartbeat logs it.
+    pub(super) fn unheard(&mut self, trouble: Option<Trouble>, now: &Now) {
+        let Some(state) = self.sources.get_mut(&Source::Api) else { return };
+        let is_away = trouble.as_ref().is_some_and(|trouble| !trouble.is_answer);
+        let was_away = state.unheard.as_ref().is_some_and(|unheard| !unheard.trouble.is_answer);
+        if is_away && !was_away && state.last_success.is_some() && state.reading.trouble().is_none() {
+            // Its watch was well until then.
+            state.last_success = Some(now.wall);
+        }
+        let since = state.unheard.as_ref().map_or(now.wall, |unheard| unheard.since);
+        state.unheard = trouble.map(|trouble| Unheard { trouble, since });
+        self.changed = true;
     }
 
     fn content_refused(&mut self, source: Source, why: String, problems: Vec<Problem>) {

@@ -294,7 +294,10 @@ impl Turn {
             accepted: state.content.accepted(),
             restored: state.content == Content::Remembered,
             objects: self.merge.objects().keys().filter(|(of, _)| of == source).count(),
-            problem: self.stuck_source(*source).or_else(|| state.reading.trouble().map(str::to_owned)),
+            problem: self
+                .stuck_source(*source)
+                .or_else(|| state.reading.trouble().map(str::to_owned))
+                .or_else(|| state.unheard().and_then(|(is_answer, why)| (!is_answer).then_some(why))),
             degraded: self.degraded(*source, state, problems),
         };
         self.sources.iter().map(view).collect()
@@ -334,8 +337,10 @@ impl Turn {
              they may have"
                 .to_owned()
         });
-        let mut errors = unanswered
+        let unheard = state.unheard().and_then(|(is_answer, why)| is_answer.then_some(why));
+        let mut errors = unheard
             .iter()
+            .chain(&unanswered)
             .chain(&waits)
             .chain(&state.store)
             .chain(&self.claims)

@@ -39,7 +39,7 @@ impl Parts<'_> {
         let (Some(settings), Some((client, pods))) = (self.config.cluster.clone(), server) else {
             return Ok(None);
         };
-        let out = self.events.clone();
+        let (out, of_heart) = (self.events.clone(), self.events.clone());
         let parts = cluster::Parts {
             settings,
             client,
@@ -50,6 +50,7 @@ impl Parts<'_> {
             earlier,
             // Without a main loop events are dropped.
             happened: Arc::new(move |event| _ = out.send(Event::Happened(event))),
+            unheard: Arc::new(move |trouble| _ = of_heart.send(Event::Unheard(trouble))),
             adder,
         };
         Cluster::start(parts, &self.pulses).map(Some).map_err(no_start_of("what the API server is told"))

@@ -18,7 +18,7 @@ use crate::node::facts::Facts;
 use crate::pod::{is_final, requests};
 use crate::recorder::object::{self, Events, Involved};
 use crate::status::node_object::{About, status_word};
-use crate::status::snapshot::StatusFile;
+use crate::status::snapshot::{SourceView, StatusFile};
 
 /// Prints the node.
 pub fn run(options: &Options, names: &[String]) -> Outcome {
@@ -45,6 +45,14 @@ pub(super) fn page(file: &StatusFile, facts: &Facts, happened: &Events, now: Tim
     conditions(&mut page, file);
     if !file.stuck.is_empty() {
         page.list("Stuck", file.stuck.iter().cloned());
+    }
+    let trouble = |source: &SourceView| {
+        let why = source.problem.as_deref().or(source.degraded.as_deref())?;
+        Some(format!("source {}: {}", source.name, one_line(why)))
+    };
+    let troubles: Vec<String> = file.sources.iter().filter_map(trouble).collect();
+    if !troubles.is_empty() {
+        page.list("Problems", troubles.into_iter());
     }
     page.line(0, "Addresses:");
     for ip in &file.addresses {

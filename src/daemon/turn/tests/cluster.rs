@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
@@ -9,6 +10,7 @@ use serde_json::json;
 use super::rig::{Rig, acts, config_with, container, pod, pod_of};
 use crate::base::clock::Timestamp;
 use crate::base::table::{Set, Table};
+use crate::cluster::node::heart::Trouble;
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::{Earlier, Event};
 use crate::machine::Report;
@@ -36,6 +38,40 @@ fn of_server(pod: Arc<DesiredPod>, change: impl FnOnce(&mut DesiredPod)) -> Arc<
 fn set(rig: &mut Rig, pods: &[Arc<DesiredPod>], node: Option<NodeAtServer>) -> Vec<String> {
     let update = SourceUpdate::Full(PodSet { pods: pods.to_vec(), node, ..PodSet::default() });
     acts(rig.handle(Event::Source(FromSource { source: Source::Api, update })))
+}
+
+/// `get sources` told "Ready, now" for a minute after the heartbeat had found the server gone, and where the node was not
+/// registered at all.
+#[test]
+fn what_the_heartbeat_knows_is_shown_with_the_source() {
+    let mut rig = rig();
+    set(&mut rig, &[], None);
+    let shown = |rig: &Rig| {
+        let view = rig.snapshot().sources[0].clone();
+        (view.problem, view.degraded, view.last_success.unwrap().as_second())
+    };
+    let (problem, degraded, read) = shown(&rig);
+    assert_eq!((problem, degraded), (None, None));
+    let unheard = |rig: &mut Rig, why: &str, is_answer: bool| {
+        let trouble = Trouble { why: why.to_owned(), is_answer, is_new: true };
+        rig.handle(Event::Unheard(Some(trouble)));
+    };
+    let second = Duration::from_secs(1);
+    rig.now = rig.now.after(100 * second);
+    unheard(&mut rig, "connection refused", false);
+    let since = rig.snapshot().sources[0].last_success.unwrap();
+    let since = crate::base::human::date(Some(&Time(since)));
+    let words = |why: &str| Some(format!("the API server does not hear of this node since {since}: {why}"));
+    assert_eq!(shown(&rig), (words("connection refused"), None, read + 100));
+    rig.now = rig.now.after(5 * second);
+    unheard(&mut rig, "no route", false);
+    assert_eq!(shown(&rig), (words("no route"), None, read + 100), "it is lost since then");
+    unheard(&mut rig, "label x is not allowed", true);
+    assert_eq!(shown(&rig), (None, words("label x is not allowed"), read + 100));
+    rig.turn.take_changed();
+    rig.handle(Event::Unheard(None));
+    assert!(rig.turn.take_changed(), "it is written");
+    assert_eq!(shown(&rig), (None, None, read + 100));
 }
 
 #[test]
