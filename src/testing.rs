@@ -198,7 +198,7 @@ pub mod pod {
         pub use crate::pod::allocatable::Allocatable;
     }
     pub mod object {
-        pub use crate::pod::object::{LocalObject, ObjectKind};
+        pub use crate::pod::object::{LocalObject, ObjectKind, SERVICES};
     }
     pub mod priority {
         pub use crate::pod::priority::of;

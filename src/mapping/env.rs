@@ -17,7 +17,7 @@ use crate::base::limits;
 use crate::base::order;
 use crate::base::table::Table;
 use crate::pod::downward::{self, Facts};
-use crate::pod::object::{Content, LEFT_OUT, LocalObject, ObjectKey, ObjectKind, Objects, SERVICES};
+use crate::pod::object::{Content, LEFT_OUT, LocalObject, ObjectKey, ObjectKind, Objects, SERVICES, not_found};
 
 /// Environment, command and arguments of a container, with references replaced.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -156,7 +156,7 @@ impl<'a> Lookup<'a> {
     ) -> Result<Option<&'a LocalObject>, String> {
         let key = ObjectKey { kind, namespace: self.namespace.to_owned(), name: name.to_owned() };
         match self.objects.get(&key).map(Arc::as_ref) {
-            None if !optional.unwrap_or(false) => Err(format!("{} {name:?} not found", kind.lower())),
+            None if !optional.unwrap_or(false) => Err(not_found(kind, name)),
             found => Ok(found),
         }
     }

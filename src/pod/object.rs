@@ -50,8 +50,40 @@ impl ObjectKind {
     }
 }
 
-/// Name of the ConfigMap with environment variables for Services, which podkeeper makes from a cluster's Services.
-pub const SERVICES: &str = "podkeeper-services";
+/// Name of the ConfigMap with environment variables for Services, which podkeeper makes from a cluster's Services. It ends
+/// like no name of an object of the API, and a pod may name it.
+pub const SERVICES: &str = "podkeeper-services-";
+/// The same with the variables of the API server alone, for `enableServiceLinks: false`.
+pub const SERVICES_OF_SERVER: &str = "podkeeper-services-kubernetes-";
+/// Beginning of the names of Secrets that stand for tokens; the service account, a colon, the pod's UID, a dash and a number
+/// follow. No object of the API has a colon in its name.
+pub const TOKEN: &str = "podkeeper:token:";
+
+/// The service account whose token a Secret of this name stands for.
+#[must_use]
+pub fn account_of_token(name: &str) -> Option<&str> {
+    name.strip_prefix(TOKEN)?.split_once(':').map(|(account, _)| account)
+}
+
+/// Whether podkeeper makes the object of this name from something else of a cluster.
+#[must_use]
+pub fn is_made(name: &str) -> bool {
+    matches!(name, SERVICES | SERVICES_OF_SERVER) || account_of_token(name).is_some()
+}
+
+/// The message where an object is missing that is not optional: the kubelet's, but for objects that podkeeper makes.
+#[must_use]
+pub fn not_found(kind: ObjectKind, name: &str) -> String {
+    match account_of_token(name) {
+        Some(account) => {
+            format!("the token of service account {account:?} is not there: the API server has not given it yet")
+        }
+        None if is_made(name) => {
+            "the environment variables of Services are not there: the API server has not given its Services yet".to_owned()
+        }
+        None => format!("{} {name:?} not found", kind.lower()),
+    }
+}
 /// The key in its `binaryData` that lists the Services that are left out, with the reason. Containers do not get this
 /// key in their environment.
 pub const LEFT_OUT: &str = "left-out";
@@ -69,7 +101,11 @@ pub struct ObjectKey {
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind.as_str(), self.namespace, self.name)
+        match account_of_token(&self.name) {
+            Some(account) => write!(f, "the token of service account {}/{account}", self.namespace),
+            None if is_made(&self.name) => write!(f, "the Services of namespace {}", self.namespace),
+            None => write!(f, "{} {}/{}", self.kind.as_str(), self.namespace, self.name),
+        }
     }
 }
 
@@ -226,6 +262,18 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_that_podkeeper_makes_are_not_looked_for_in_the_cluster() {
+        let token = "podkeeper:token:robot:u-1-0";
+        let found = |name: &str| not_found(ObjectKind::Secret, name);
+        let why = "the token of service account \"robot\" is not there: the API server has not given it yet";
+        assert_eq!((found(token).as_str(), found("s").as_str()), (why, "secret \"s\" not found"));
+        let services = not_found(ObjectKind::ConfigMap, SERVICES);
+        assert!(services.starts_with("the environment variables of Services"), "{services}");
+        let users = not_found(ObjectKind::ConfigMap, "podkeeper-services");
+        assert_eq!(users, "configmap \"podkeeper-services\" not found");
+    }
 
     #[test]
     fn k12396_no_debug_output_holds_a_secret() {

@@ -12,7 +12,7 @@ use super::snapshot::Snapshot;
 use crate::base::clock::Timestamp;
 use crate::base::{json, limits, quantity, regular};
 use crate::manifest::{base64, hash, static_pod};
-use crate::pod::object::{Content, LocalObject, ObjectKind, Scopes, SecretBytes};
+use crate::pod::object::{Content, LocalObject, ObjectKind, Scopes, SecretBytes, is_made};
 
 /// Name of the file in the run directory.
 pub const NAME: &str = "objects.json";
@@ -115,7 +115,7 @@ fn claim_spec(access_modes: &[String], storage: &str, volume: &str) -> Value {
 }
 
 /// The file's bytes: ConfigMaps, and Secrets without their values. Values of ConfigMaps are included while all of them
-/// together stay within [`limits::OBJECTS_SHOWN`].
+/// together stay within [`limits::OBJECTS_SHOWN`]. What podkeeper makes itself is left out.
 #[must_use]
 pub fn render(objects: &Scopes, begun: &str) -> Vec<u8> {
     let mut shown = 0_usize;
@@ -149,7 +149,8 @@ pub fn render(objects: &Scopes, begun: &str) -> Vec<u8> {
         }
         Some(Value::Object(fields))
     };
-    let items: Vec<Value> = objects.values().filter_map(|object| item(object)).collect();
+    let theirs = objects.values().filter(|object| !is_made(&object.key.name));
+    let items: Vec<Value> = theirs.filter_map(|object| item(object)).collect();
     // Values always serialise.
     serde_json::to_vec(&json!({"apiVersion": API_VERSION, "kind": "ObjectList", "items": items}))
         .unwrap_or_default()

@@ -13,7 +13,7 @@ use crate::base::order;
 use crate::base::table::Table;
 use crate::layout::{self, Kind};
 use crate::pod::downward::{self, Facts};
-use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects};
+use crate::pod::object::{Content, LocalObject, ObjectKey, ObjectKind, Objects, not_found};
 
 /// Mode of files if the volume sets none.
 const DEFAULT_MODE: i32 = 0o644;
@@ -130,7 +130,7 @@ impl<'a> Rendering<'a, '_> {
         let key = ObjectKey { kind, namespace, name: name.to_owned() };
         let objects = self.objects;
         let Some(object) = objects.get(&key).map(Arc::as_ref) else {
-            return if optional { Ok(()) } else { Err(format!("{} {name:?} not found", kind.lower())) };
+            return if optional { Ok(()) } else { Err(not_found(kind, name)) };
         };
         match items.filter(|items| !items.is_empty()) {
             None => self.entries(object, owner)?,

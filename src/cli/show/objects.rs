@@ -165,6 +165,12 @@ mod tests {
         let of_http = scopes.values().find(|object| object.key.name == "web").cloned().unwrap();
         let key = (Source::Http, of_http.key.clone());
         scopes.insert(key, Arc::new(LocalObject { source: Source::Http, ..(*of_http).clone() }));
+        // What podkeeper makes itself is not shown.
+        for name in ["podkeeper-services-", "podkeeper:token:default:u-1-0"] {
+            let key = crate::pod::object::ObjectKey { name: name.to_owned(), ..of_http.key.clone() };
+            let made = LocalObject { key: key.clone(), ..(*of_http).clone() };
+            scopes.insert((Source::Http, key), Arc::new(made));
+        }
         let bytes = local_objects::render(&scopes, "2026-01-02T03:00:00Z");
         match serde_json::from_slice::<Value>(&bytes).unwrap()["items"].take() {
             Value::Array(items) => items,

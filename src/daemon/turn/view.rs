@@ -15,6 +15,7 @@ use crate::base::order;
 use crate::base::table::{Set, Table};
 use crate::daemon::config::ApiSource;
 use crate::plan::{Observed, Probes};
+use crate::pod::object::is_made;
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::waiting::Reason;
 use crate::pod::{DesiredPod, PodKey, Source, priority};
@@ -293,7 +294,12 @@ impl Turn {
             last_success: state.last_success,
             accepted: state.content.accepted(),
             restored: state.content == Content::Remembered,
-            objects: self.merge.objects().keys().filter(|(of, _)| of == source).count(),
+            objects: self
+                .merge
+                .objects()
+                .keys()
+                .filter(|(of, key)| of == source && !is_made(&key.name))
+                .count(),
             problem: self
                 .stuck_source(*source)
                 .or_else(|| state.reading.trouble().map(str::to_owned))

@@ -9,6 +9,7 @@ use crate::api;
 use crate::api::holdings::{Holdings, Reading};
 use crate::api::told::ApiBoard;
 use crate::api_client::Client;
+use crate::api_client::pods::ServerPods;
 use crate::daemon::config::ApiSource;
 use crate::daemon::turn::Event;
 use crate::pod::Source;
@@ -35,10 +36,17 @@ impl Parts<'_> {
         }
     }
 
-    pub(super) fn serve(&self, pods: Latest, prober: Prober, adder: Adder) -> Result<Serving, RunError> {
+    /// `theirs` are the pods of an API server.
+    pub(super) fn serve(
+        &self,
+        pods: Latest,
+        theirs: Option<ServerPods>,
+        prober: Prober,
+        adder: Adder,
+    ) -> Result<Serving, RunError> {
         let told = ApiBoard::default();
         let (holdings, reading) = self.holdings(&told)?.unzip();
-        let servers = self.servers(pods, prober, adder, told.clone(), holdings)?;
+        let servers = self.servers((pods, theirs), prober, adder, told.clone(), holdings)?;
         Ok((servers, reading, self.config.api.is_some().then_some(told)))
     }
 
@@ -63,7 +71,7 @@ impl Parts<'_> {
 
     fn servers(
         &self,
-        pods: Latest,
+        (pods, server_pods): (Latest, Option<ServerPods>),
         prober: Prober,
         adder: Adder,
         told: ApiBoard,
@@ -73,6 +81,7 @@ impl Parts<'_> {
         let node = Arc::new(kubelet::Node {
             large: Large::default(),
             pods,
+            server_pods,
             docker: self.docker.clone(),
             pulses: self.pulses.clone(),
             root_dir: config.root_dir.clone(),

@@ -7,7 +7,10 @@
 use std::io;
 use std::time::Instant;
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::Node;
+use crate::api_client::pods::ServerPods;
 use crate::base::clock::{Clock as _, SignedDuration, System, Timestamp};
 use crate::base::limits;
 use crate::runtime::connection::Wait;
@@ -63,7 +66,12 @@ fn find(node: &Node, rest: &str, query: &Query, end: Option<Instant>) -> Result<
     let view = snapshot.pods.iter().find(is_it);
     let view = view.ok_or_else(|| refused(404, &format!("pod {pod:?} does not exist")))?;
     if !names(view).any(|name| name == container) {
-        return Err(refused(404, &format!("container {container:?} not found in pod {pod:?}")));
+        let pods = node.server_pods.as_ref().map(ServerPods::latest);
+        let theirs = pods.as_ref().and_then(|all| all.pods.get(&view.pod.key));
+        return Err(match theirs.and_then(|theirs| not_made(theirs, &container)) {
+            Some(why) => refused(400, &why),
+            None => refused(404, &format!("container {container:?} not found in pod {pod:?}")),
+        });
     }
     let id = container_log::of(&view.status, &pod, &container, wanted.previous)
         .map_err(|why| refused(400, &why))?;
@@ -126,6 +134,17 @@ fn wanted(query: &Query, now: Timestamp) -> Result<Wanted, Answer> {
         since: since_time.or(ago),
         limit: at_least(1, number("limitBytes")?)?,
     })
+}
+
+/// Why an ephemeral container of a server's pod has no log: it is not made yet, or could not be made. The node's pods do not
+/// have it yet.
+fn not_made(pod: &Pod, container: &str) -> Option<String> {
+    let added = pod.spec.as_ref()?.ephemeral_containers.as_deref().unwrap_or_default();
+    added.iter().find(|added| added.name == container)?;
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let status = pod.status.clone().unwrap_or_default();
+    let why = container_log::of(&status, name, container, false).err();
+    Some(why.unwrap_or_else(|| format!("container {container:?} in pod {name:?} is not available")))
 }
 
 /// Names of all containers of a pod.

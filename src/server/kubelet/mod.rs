@@ -21,6 +21,7 @@ use super::large::{Full, Large};
 use super::service::{Asked, Reply, Service};
 use figures::Figures;
 
+use crate::api_client::pods::ServerPods;
 use crate::probe::Prober;
 use crate::runtime::docker::Docker;
 use crate::status::snapshot::Latest;
@@ -31,6 +32,8 @@ use crate::status::task::Pulses;
 pub struct Node {
     /// The last published state of the node.
     pub pods: Latest,
+    /// The pods of an API server, in its version.
+    pub server_pods: Option<ServerPods>,
     pub docker: Docker,
     /// The pulses of watched threads.
     pub pulses: Pulses,

@@ -14,12 +14,9 @@ use super::decode::Read;
 use crate::base::json;
 use crate::base::limits;
 use crate::node::sys;
-use crate::pod::object::ObjectKind;
+use crate::pod::object::{ObjectKind, TOKEN};
 use crate::pod::object::refs::references;
 use crate::pod::{DesiredPod, PodKey};
-
-/// Prefix of the names of Secrets that stand for tokens; the pod's UID and a number follow.
-pub const TOKEN: &str = "podkeeper-token-";
 
 /// Memory of a JSON value beside its text, bytes.
 const VALUE: usize = 48;
@@ -83,6 +80,7 @@ fn is_label(text: &str) -> bool {
 #[must_use]
 pub fn others_token(pod: &DesiredPod) -> Option<String> {
     let is_own = |rest: &str| {
+        let (_, rest) = rest.split_once(':').unwrap_or_default();
         let number = rest.strip_prefix(pod.uid.as_str()).and_then(|rest| rest.strip_prefix('-'));
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     };
@@ -90,7 +88,7 @@ pub fn others_token(pod: &DesiredPod) -> Option<String> {
     let of_others = all.iter().find(|it| {
         it.key.kind == ObjectKind::Secret && it.key.name.strip_prefix(TOKEN).is_some_and(|rest| !is_own(rest))
     })?;
-    Some(format!("{}: Secrets whose names begin with {TOKEN} are tokens of other pods", of_others.field))
+    Some(format!("{}: Secrets whose names begin with {TOKEN:?} are tokens of other pods", of_others.field))
 }
 
 /// Approximate memory of a pod in bytes, without the history of its fields.

@@ -17,7 +17,7 @@ use crate::api_client::pods::{MIRROR, is_mirror};
 use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::manifest::edition::Known;
-use crate::pod::object::{LocalObject, ObjectKey, ObjectKind};
+use crate::pod::object::{LocalObject, ObjectKey, ObjectKind, TOKEN, is_made};
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DISPLACED, DesiredPod, Origin, PodKey, is_final};
 use crate::source::accept::Acceptor;
@@ -243,7 +243,7 @@ fn own_of(value: &Value) -> (Value, Vec<Token>) {
             continue;
         };
         // No pod may name another pod's Secret, and the server is never asked for one of this name.
-        let name = format!("{}{uid}-{}", checks::TOKEN, tokens.len());
+        let name = format!("{TOKEN}{account}:{uid}-{}", tokens.len());
         let key =
             ObjectKey { kind: ObjectKind::Secret, namespace: pod.namespace.clone(), name: name.clone() };
         let file = match text(wanted, "/path") {
@@ -364,11 +364,24 @@ pub fn object(
     acceptor: &Acceptor,
     server: &str,
 ) -> Result<Arc<LocalObject>, String> {
-    let own = own_object(value, kind);
+    let mut own = own_object(value, kind);
     let (namespace, name) = (text(value, "/metadata/namespace"), text(value, "/metadata/name"));
     let path = format!("{server}/api/v1/namespaces/{namespace}/{}s/{name}", kind.lower());
+    let made = Some(name).filter(|name| is_made(name));
+    // What podkeeper makes has a name that no object of a manifest may have.
+    if let Some(place) = own.pointer_mut("/metadata/name").filter(|_| made.is_some()) {
+        *place = "made".into();
+    }
     let decoded = acceptor.accept(&path, own.to_string().as_bytes(), None, &Known::default());
-    decoded.objects.into_iter().next().ok_or_else(|| {
+    let object = decoded.objects.into_iter().next();
+    let object = object.map(|object| match made {
+        Some(name) => {
+            let key = ObjectKey { name: name.to_owned(), ..object.key.clone() };
+            Arc::new(LocalObject { key, ..LocalObject::clone(&object) })
+        }
+        None => object,
+    });
+    object.ok_or_else(|| {
         let error = decoded.problems.first();
         error.map_or_else(|| "it is no such object".to_owned(), |problem| problem.message.clone())
     })

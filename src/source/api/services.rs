@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use crate::base::table::Table;
 use crate::base::{human::many, limits};
 use crate::manifest::base64;
-use crate::pod::object::{LEFT_OUT, ObjectKey, ObjectKind, SERVICES};
+use crate::pod::object::{LEFT_OUT, ObjectKey, ObjectKind, SERVICES, SERVICES_OF_SERVER, TOKEN};
 
 /// Namespace and name of the API server's own service.
 pub const MASTER: (&str, &str) = ("default", "kubernetes");
 /// The variables of all services of a namespace.
 const LINKS: &str = SERVICES;
 /// The variables of the API server alone, for `enableServiceLinks: false`.
-const NO_LINKS: &str = "podkeeper-services-kubernetes";
+const NO_LINKS: &str = SERVICES_OF_SERVER;
 
 /// The services that an object is made of; `None` for an object of the server's own.
 #[must_use]
@@ -52,6 +52,58 @@ pub fn refer(spec: &mut Value) {
             if own.first() != Some(&first) {
                 container.insert("envFrom".to_owned(), std::iter::once(first).chain(own).collect());
             }
+        }
+    }
+}
+
+/// Names that podkeeper's first versions gave to what it made, and a user could give to an object.
+const EARLIER: [(&str, &str); 2] = [("podkeeper-services", LINKS), ("podkeeper-services-kubernetes", NO_LINKS)];
+/// The same of tokens; the pod's UID and a number follow.
+const EARLIER_TOKEN: &str = "podkeeper-token-";
+
+/// Gives what podkeeper made its names of today in a stored list of an earlier version, so that its pods find it.
+pub fn rename_earlier(list: &mut Value) {
+    let items = || list.get("items").and_then(Value::as_array).into_iter().flatten();
+    let is_new = |item: &Value| {
+        let first = item.pointer("/spec/containers/0/envFrom/0/configMapRef/name").and_then(Value::as_str);
+        first.is_some_and(|first| matches!(first, LINKS | NO_LINKS))
+    };
+    if items().any(is_new) {
+        return;
+    }
+    let rename = |name: Option<&mut Value>| {
+        let Some(name) = name else { return };
+        if let Some((_, now)) = EARLIER.iter().find(|(before, _)| *name == *before) {
+            *name = (*now).into();
+        }
+    };
+    for item in list.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+        match text(item, "/kind") {
+            "ConfigMap" => rename(item.pointer_mut("/metadata/name")),
+            "Pod" => {
+                for part in ["/spec/initContainers", "/spec/containers"] {
+                    let containers = item.pointer_mut(part).and_then(Value::as_array_mut).into_iter().flatten();
+                    containers.for_each(|it| rename(it.pointer_mut("/envFrom/0/configMapRef/name")));
+                }
+                rename_tokens(item);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn rename_tokens(pod: &mut Value) {
+    let uid = text(pod, "/metadata/uid").to_owned();
+    let account = match text(pod, "/spec/serviceAccountName") {
+        "" => "default",
+        name => name,
+    };
+    let (start, now) = (format!("{EARLIER_TOKEN}{uid}-"), format!("{TOKEN}{account}:{uid}-"));
+    let volumes = pod.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).into_iter().flatten();
+    let sources = volumes.filter_map(|it| it.pointer_mut("/projected/sources")?.as_array_mut()).flatten();
+    for name in sources.filter_map(|source| source.pointer_mut("/secret/name")) {
+        if let Some(number) = name.as_str().and_then(|name| name.strip_prefix(&start)) {
+            *name = format!("{now}{number}").into();
         }
     }
 }
@@ -237,6 +289,44 @@ mod tests {
         let mut spec = json!({"enableServiceLinks": false, "containers": [{"name": "c"}]});
         refer(&mut spec);
         assert_eq!(spec["containers"][0]["envFrom"][0]["configMapRef"]["name"], NO_LINKS);
+    }
+
+    /// A user's ConfigMap of this name was hidden by podkeeper's own.
+    #[test]
+    fn no_object_of_the_api_has_their_names() {
+        for name in [LINKS, NO_LINKS] {
+            assert!(!super::super::checks::is_name(name), "{name}");
+        }
+        assert_eq!(of(&ObjectKey {
+            kind: ObjectKind::ConfigMap,
+            namespace: "shop".to_owned(),
+            name: "podkeeper-services".to_owned(),
+        }), None);
+    }
+
+    #[test]
+    fn what_an_earlier_version_has_stored_gets_the_names_of_today() {
+        let stored = |services: &str, token: &str| {
+            let sources = json!([{"secret": {"name": token}}, {"secret": {"name": "podkeeper-token-mine"}}]);
+            json!({"kind": "List", "items": [
+                {"kind": "ConfigMap", "metadata": {"name": services}},
+                {"kind": "ConfigMap", "metadata": {"name": "other"}},
+                {"kind": "Pod", "metadata": {"uid": "u-1"}, "spec": {
+                    "initContainers": [{"envFrom": [{"configMapRef": {"name": services}}]}],
+                    "containers": [{"envFrom": [{"configMapRef": {"name": services}}, {"secretRef": {"name": "s"}}]}],
+                    "serviceAccountName": "robot",
+                    "volumes": [{"name": "e"}, {"projected": {"sources": sources}}]}},
+            ]})
+        };
+        let mut list = stored("podkeeper-services", "podkeeper-token-u-1-0");
+        rename_earlier(&mut list);
+        let now = stored(LINKS, "podkeeper:token:robot:u-1-0");
+        assert_eq!(list, now);
+        // From now on these are names of users.
+        list["items"][0]["metadata"]["name"] = "podkeeper-services".into();
+        let kept = list.clone();
+        rename_earlier(&mut list);
+        assert_eq!(list, kept);
     }
 
     /// With too many variables execve fails, and the pod could not start.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::decode::{self, Meaning};
 use super::look_up::is_deleted;
 use super::{Actor, REMEMBERED, Stopped};
-use super::{claims, classes};
+use super::{claims, classes, services};
 use crate::base::concealed::Concealed;
 use crate::base::limits;
 use crate::pod::object::ObjectKind;
@@ -61,7 +61,8 @@ impl Actor {
             return;
         };
         store.keep(REMEMBERED, &[version]);
-        let Ok(list) = serde_json::from_slice::<Value>(&bytes) else { return };
+        let Ok(mut list) = serde_json::from_slice::<Value>(&bytes) else { return };
+        services::rename_earlier(&mut list);
         let mut set = PodSet::default();
         for item in list.get("items").and_then(Value::as_array).into_iter().flatten() {
             let kind = match item.get("kind").and_then(Value::as_str) {

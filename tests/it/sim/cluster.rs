@@ -18,7 +18,7 @@ use podkeeper::testing::cluster::Answer;
 use podkeeper::testing::cluster::desk::{self, Desk, Next};
 use podkeeper::testing::daemon::config::ApiSource;
 use podkeeper::testing::daemon::turn::Event;
-use podkeeper::testing::pod::object::{LocalObject, ObjectKind};
+use podkeeper::testing::pod::object::{LocalObject, ObjectKind, SERVICES};
 use podkeeper::testing::pod::{DesiredPod, PodKey, Source};
 use podkeeper::testing::runtime::fake::{Behaviour, FaultPlan};
 use podkeeper::testing::source::accept::Acceptor;
@@ -119,7 +119,7 @@ fn acceptor() -> Acceptor {
 /// The server's pods, with the variables of services that they all refer to: there are no services.
 fn set_of(pods: Vec<Arc<DesiredPod>>) -> PodSet {
     static NONE: LazyLock<Arc<LocalObject>> = LazyLock::new(|| {
-        let metadata = json!({"name": "podkeeper-services", "namespace": "default"});
+        let metadata = json!({"name": SERVICES, "namespace": "default"});
         let none = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
         object(&none, ObjectKind::ConfigMap, &acceptor(), SERVER).expect("an object")
     });

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, PodSpec, VolumeProjection};
 
 use super::Page;
+use crate::pod::object::account_of_token;
 
 /// Adds names and kinds of volumes; their content is in the manifest.
 pub(super) fn describe(page: &mut Page, spec: &PodSpec) {
@@ -60,6 +61,8 @@ fn projection(page: &mut Page, source: &VolumeProjection) {
     if let Some(map) = &source.config_map {
         page.field(2, "ConfigMapName", &map.name);
         optional(page, "Optional", map.optional);
+    } else if let Some(account) = source.secret.as_ref().and_then(|it| account_of_token(&it.name)) {
+        page.field(2, "ServiceAccountToken", account);
     } else if let Some(secret) = &source.secret {
         page.field(2, "SecretName", &secret.name);
         optional(page, "Optional", secret.optional);

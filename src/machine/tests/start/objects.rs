@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::rig::{Rig, pod, s};
 use crate::machine::Wish;
 use crate::pod::DesiredPod;
+use crate::pod::object::{LocalObject, ObjectKey, SERVICES};
 use crate::pod::object::testing::{config_map, secret, snapshot};
 
 fn reader() -> Arc<DesiredPod> {
@@ -186,14 +187,18 @@ fn an_edit_without_the_reference_starts_it() {
 /// It starts with the variables that fit, and an event says so.
 #[test]
 fn services_that_are_left_out_of_its_environment_are_told() {
-    let pod = pod("{containers: [{name: app, envFrom: [{configMapRef: {name: podkeeper-services}}]}]}");
+    let pod = pod("{containers: [{name: app, envFrom: [{configMapRef: {name: podkeeper-services-}}]}]}");
     let mut rig = Rig::fresh();
     // `1 of 2 Services …`
-    give(
-        &mut rig,
-        "{apiVersion: v1, kind: ConfigMap, metadata: {name: podkeeper-services}, data: {A_PORT: tcp://1:2},
+    let made = snapshot(
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: made}, data: {A_PORT: tcp://1:2},
           binaryData: {left-out: MSBvZiAyIFNlcnZpY2Vz}}",
     );
+    let named = |(key, object): (&ObjectKey, &Arc<LocalObject>)| {
+        let key = ObjectKey { name: SERVICES.to_owned(), ..key.clone() };
+        (key.clone(), Arc::new(LocalObject { key, ..LocalObject::clone(object) }))
+    };
+    rig.give(Arc::new(made.iter().map(named).collect()));
     rig.run(&pod);
     rig.pass(s(5));
     assert_eq!(rig.status(), "Running, app: running");

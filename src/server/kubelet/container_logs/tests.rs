@@ -31,3 +31,23 @@ fn parameters_are_read_as_upstream_reads_them() {
         assert_eq!(parse(query).map(drop), unreadable.clone().map(|_: Wanted| ()), "{query}");
     }
 }
+
+/// Through an API server a 404 in another form than the API's is "the server could not find the requested resource".
+#[test]
+fn an_ephemeral_container_that_waits_has_the_kubelets_words() {
+    let pod = |state: serde_json::Value| -> Pod {
+        let status = serde_json::json!({"name": "look", "image": "i", "imageID": "", "ready": false,
+            "restartCount": 0, "state": state});
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "web"},
+            "spec": {"containers": [], "ephemeralContainers": [{"name": "look"}, {"name": "next"}]},
+            "status": {"ephemeralContainerStatuses": [status]},
+        }))
+        .unwrap()
+    };
+    let waits = pod(serde_json::json!({"waiting": {"reason": "ErrImagePull"}}));
+    let why = "container \"look\" in pod \"web\" is waiting to start: trying and failing to pull image";
+    assert_eq!(not_made(&waits, "look").as_deref(), Some(why));
+    assert_eq!(not_made(&waits, "next").as_deref(), Some("container \"next\" in pod \"web\" is not available"));
+    assert_eq!(not_made(&waits, "app"), None);
+}

@@ -54,13 +54,13 @@ fn a_pod_of_a_server_keeps_its_name_and_its_uid() {
     let [token] = tokens.as_slice() else { panic!("{tokens:?}") };
     assert_eq!(
         (token.account.as_str(), token.lasts, token.key.name.as_str()),
-        ("robot", 3607, "podkeeper-token-u-1-0")
+        ("robot", 3607, "podkeeper:token:robot:u-1-0")
     );
     let refers = crate::pod::object::refs::references(&pod);
     let refers: Vec<String> = refers.iter().map(|each| each.key.to_string()).collect();
-    let services = "ConfigMap shop/podkeeper-services";
+    let services = "the Services of namespace shop";
     assert!(refers.contains(&services.to_owned()) && refers.len() == 3, "{refers:?}");
-    assert!(refers.contains(&"Secret shop/podkeeper-token-u-1-0".to_owned()), "{refers:?}");
+    assert!(refers.contains(&"the token of service account shop/robot".to_owned()), "{refers:?}");
     assert!(refers.contains(&"ConfigMap shop/kube-root-ca.crt".to_owned()), "{refers:?}");
 }
 
@@ -100,10 +100,10 @@ fn a_pod_that_names_the_token_of_another_one_is_refused() {
         read(&pod(&volumes.to_string()), &acceptor(), SERVER, None).unwrap().meaning
     };
     // The pod's own UID is u-1: its stored text names this Secret.
-    for name in ["other", "podkeeper-token-u-1-0", "podkeeper-token"] {
+    for name in ["other", "podkeeper:token:robot:u-1-0", "podkeeper-token-u-2-0"] {
         assert!(matches!(thief(name), Meaning::Wanted(..)), "{name}: {:?}", thief(name));
     }
-    for name in ["podkeeper-token-u-2-0", "podkeeper-token-u-1-1-0", "podkeeper-token-"] {
+    for name in ["podkeeper:token:robot:u-2-0", "podkeeper:token:robot:u-1-1-0", "podkeeper:token:"] {
         let Meaning::Refused(refused) = thief(name) else { panic!("{name} is taken") };
         assert!(refused.message.contains("spec.volumes[0].secret"), "{}", refused.message);
     }
@@ -132,6 +132,11 @@ fn objects() {
     let value = json!({"metadata": {"name": "c", "namespace": "shop", "uid": "x"}, "data": {"a": "b"}});
     let found = object(&value, ObjectKind::ConfigMap, &acceptor(), SERVER).unwrap();
     assert_eq!((found.key.to_string().as_str(), found.has_key("a")), ("ConfigMap shop/c", true));
+    // An object that podkeeper makes keeps its name, which no object of the API has.
+    let name = crate::pod::object::SERVICES;
+    let value = json!({"metadata": {"name": name, "namespace": "shop"}, "data": {"a": "b"}});
+    let found = object(&value, ObjectKind::ConfigMap, &acceptor(), SERVER).unwrap();
+    assert_eq!((found.key.name.as_str(), found.has_key("a")), (name, true));
 }
 
 /// Reads versions of a pod, one after the other: whether it is deleted, and its phase. Returns whether each is over.

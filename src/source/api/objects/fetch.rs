@@ -74,7 +74,7 @@ impl Asker {
             return self.token(token).map(Fetched::Token);
         }
         // The server is not asked at a path that means something else.
-        if !checks::is_name(&key.name) {
+        if services::of(key).is_none() && !checks::is_name(&key.name) {
             return Ok(Fetched::Nothing);
         }
         match (key.kind, services::of(key)) {
