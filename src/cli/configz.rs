@@ -29,6 +29,8 @@ pub fn text(parsed: &Parsed) -> String {
         };
         put(&mut all, field, of_type(flag, &texts.join(",")));
     }
+    // Its default depends on another flag.
+    put(&mut all, "serializeImagePulls", parsed.options.docker.serializes_pulls().into());
     json!({"kubeletconfig": all}).to_string()
 }
 
@@ -108,6 +110,7 @@ mod tests {
         check("syncFrequency", "1m".into());
         check("imageGCHighThresholdPercent", 90.into());
         check("port", 0.into());
+        check("serializeImagePulls", true.into());
     }
 
     #[test]

@@ -263,9 +263,19 @@ fn known_verb(word: &str) -> Result<Verb, UsageError> {
     Verb::parse(word).map_or_else(unknown, Ok)
 }
 
+/// Names that kubeadm's join gives to flags of this one.
+const SECOND_NAMES: [(&str, &str); 2] = [
+    ("discovery-token-ca-cert-hash", "ca-cert-hash"),
+    ("discovery-token-unsafe-skip-ca-verification", "unsafe-skip-ca-verification"),
+];
+
 /// Finds a long flag. `_` and `-` are the same in a name, as in the kubelet.
 fn find_long(verb: Verb, name: &str) -> Result<&'static Flag, UsageError> {
     let wanted = name.replace('_', "-");
+    let second = SECOND_NAMES
+        .iter()
+        .find(|(second, first)| *second == wanted && flags::of(verb).any(|flag| flag.name == *first));
+    let wanted = second.map_or(wanted, |(_, first)| (*first).to_owned());
     if let Some(flag) = flags::of(verb).find(|f| f.name == wanted) {
         return Ok(flag);
     }

@@ -231,11 +231,10 @@ fn verifier(
     Ok(Some(Arc::new(verifier.of_node(node_name, group))))
 }
 
-/// The number of parallel pulls: one, unless pulls are not serialized. A limit of two or more implies that, as
-/// upstream.
+/// The number of parallel pulls: one, unless pulls are not serialized.
 fn pulls_at_once(options: &Options) -> usize {
     let most = options.docker.max_parallel_image_pulls;
-    match options.docker.serialize_image_pulls.unwrap_or(most.is_none_or(|most| most < 2)) {
+    match options.docker.serializes_pulls() {
         true => 1,
         false => most.unwrap_or(limits::PULLS_AT_ONCE).min(limits::PULLS_AT_ONCE),
     }

@@ -107,7 +107,8 @@ impl Cluster {
     /// # Errors
     /// A thread could not be started.
     pub fn start(parts: Parts, pulses: &Pulses) -> io::Result<Cluster> {
-        let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened, unheard, adder } = parts;
+        let Parts { settings, client, pods, docker, clock, node_ips, earlier, happened, unheard, adder } =
+            parts;
         // The sender forgets events that are not kept any more; until the first update it uses these.
         let events = Mutex::new(earlier.clone());
         let shared = Arc::new(Shared { events, ..Shared::default() });

@@ -46,7 +46,7 @@ fn node(base: &Config, name: String) -> Config {
     }
     if let Some(cluster) = &mut config.cluster {
         cluster.name.clone_from(&name);
-        cluster.port = None;
+        (cluster.port, cluster.is_reached) = (None, false);
     }
     config.node_name = name;
     config
@@ -148,7 +148,8 @@ mod tests {
         base.cluster = Some(crate::cluster::node::Settings::of("hollow-0"));
         let config = node(&base, "hollow-7".to_owned());
         assert_eq!((config.node_name.as_str(), &config.docker), ("hollow-7", &Endpoint::Fake));
-        assert_eq!(config.cluster.as_ref().map(|it| it.name.as_str()), Some("hollow-7"));
+        let told = config.cluster.as_ref().map(|it| (it.name.as_str(), it.port, it.is_reached));
+        assert_eq!(told, Some(("hollow-7", None, false)));
         let label = |name: &str| config.node_labels.get(name).map(String::as_str);
         assert_eq!(label("kubernetes.io/hostname"), Some("hollow-7"));
         assert_eq!(label("podkeeper.dev/hollow"), Some("true"));

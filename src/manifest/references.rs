@@ -12,7 +12,7 @@ use crate::pod::Source;
 /// Reports each forbidden reference at its field.
 pub(crate) fn check(spec: &PodSpec, source: Source, report: &mut Report<'_>) {
     // Who writes a pod with kubectl does not take it for a static one.
-    let whose = if source == Source::Api { "pods of a node without a cluster" } else { "static pods" };
+    let whose = if source == Source::Api { "pods of this node" } else { "static pods" };
     let root = Path::ROOT;
     let path = root.field("spec");
     for (name, field) in

@@ -17,7 +17,9 @@ use crate::base::limits;
 use crate::base::order;
 use crate::base::table::Table;
 use crate::pod::downward::{self, Facts};
-use crate::pod::object::{Content, LEFT_OUT, LocalObject, ObjectKey, ObjectKind, Objects, SERVICES, not_found};
+use crate::pod::object::{
+    Content, LEFT_OUT, LocalObject, ObjectKey, ObjectKind, Objects, SERVICES, not_found,
+};
 
 /// Environment, command and arguments of a container, with references replaced.
 #[derive(Clone, PartialEq, Eq, Default)]

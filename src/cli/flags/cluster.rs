@@ -32,6 +32,7 @@ impl Options {
             register: *register_node,
             taints: taints.clone(),
             port,
+            is_reached: true,
             update: *update,
             report: *report,
             lease: time::Duration::from_secs((*lease).into()),

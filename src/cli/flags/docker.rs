@@ -46,6 +46,15 @@ impl Values {
 
 const IMAGES: Flag = of_verbs(&[Verb::Run, Verb::Pull, Verb::Load]);
 
+impl Values {
+    /// Whether pulls come one after the other. A limit of two or more means that they do not, as upstream.
+    #[must_use]
+    pub fn serializes_pulls(&self) -> bool {
+        let most = self.max_parallel_image_pulls;
+        self.serialize_image_pulls.unwrap_or(most.is_none_or(|most| most < 2))
+    }
+}
+
 pub static SECTION: Section = Section {
     title: "Docker",
     flags: &[

@@ -402,3 +402,26 @@ fn cp_reads_its_ends_as_kubectl_does() {
     no("cp a/b/c:x y", "filespec must match the canonical format");
     no("cp /x :y", "filespec must match the canonical format");
 }
+
+/// `kubeadm token create --print-join-command` prints these names.
+#[test]
+fn join_takes_the_flags_of_kubeadm() {
+    let pin = format!("sha256:{}", "00".repeat(32));
+    let line = |flag: &str| format!("join 10.0.0.1:6443 --token 07401b.f395accd246ae52d {flag}");
+    let parsed =
+        |flag: &str| match super::parse(
+            line(flag).split_whitespace().map(Into::into),
+            &|_| Err(String::new()),
+        ) {
+            Ok(Command::Join(options, _)) => options.command.join.clone(),
+            other => panic!("{other:?}"),
+        };
+    let told = parsed(&format!("--discovery-token-ca-cert-hash {pin}"));
+    assert_eq!((told.clone(), told.ca_cert_hashes.len()), (parsed(&format!("--ca-cert-hash {pin}")), 1));
+    assert!(parsed("--discovery-token-unsafe-skip-ca-verification").skip_ca_check);
+    let other =
+        super::parse(["run", "--discovery-token-ca-cert-hash=x"].map(Into::into).into_iter(), &|_| {
+            Err(String::new())
+        });
+    assert!(format!("{other:?}").contains("unknown flag: --discovery-token-ca-cert-hash"), "{other:?}");
+}

@@ -52,20 +52,26 @@ mod tests {
     /// The API server refused the node, and its operator was not told.
     #[test]
     fn labels_that_a_node_may_not_set_itself() {
-        let objection = |keys: &[&str]| {
-            refused(&keys.iter().map(|key| ((*key).to_owned(), String::new())).collect())
-        };
+        let objection =
+            |keys: &[&str]| refused(&keys.iter().map(|key| ((*key).to_owned(), String::new())).collect());
         let told = objection(&["node-role.kubernetes.io/edge", "a.k8s.io/b", "x"]).unwrap();
         let start = "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [a.k8s.io/b \
                      node-role.kubernetes.io/edge]; ";
         assert!(told.starts_with(start), "{told}");
         assert!(told.contains("(kubelet.kubernetes.io, node.kubernetes.io)"), "{told}");
         assert!(told.contains("topology.kubernetes.io/zone)"), "{told}");
-        for bad in ["kubernetes.io/x", "k8s.io/x", "node-restriction.kubernetes.io/x", "xnode.kubernetes.io/y"] {
+        for bad in
+            ["kubernetes.io/x", "k8s.io/x", "node-restriction.kubernetes.io/x", "xnode.kubernetes.io/y"]
+        {
             assert!(objection(&[bad]).is_some(), "{bad}");
         }
         let good = ["site", "example.com/a", "notkubernetes.io/x", "topology.kubernetes.io/zone"];
-        let own = ["kubernetes.io/hostname", "node.kubernetes.io/x", "my.node.kubernetes.io/x", "kubelet.kubernetes.io/y"];
+        let own = [
+            "kubernetes.io/hostname",
+            "node.kubernetes.io/x",
+            "my.node.kubernetes.io/x",
+            "kubelet.kubernetes.io/y",
+        ];
         assert_eq!(objection(&[good.as_slice(), &own].concat()), None);
     }
 }

@@ -31,6 +31,9 @@ pub struct Settings {
     pub taints: Vec<Taint>,
     /// Port of the kubelet's server, when it listens.
     pub port: Option<u16>,
+    /// The node can be reached at its addresses. A hollow node cannot: where a node tells no port of a kubelet, the server
+    /// takes 10250, and at this machine's address that is the port of another node.
+    pub is_reached: bool,
     /// `--node-status-update-frequency`: how often a changed status is sent.
     pub update: Duration,
     /// How often an unchanged status is sent.
@@ -51,6 +54,7 @@ impl Settings {
             register: true,
             taints: Vec::new(),
             port: None,
+            is_reached: true,
             update: Duration::from_secs(10),
             report: Duration::from_secs(300),
             lease: Duration::from_secs(40),

@@ -90,6 +90,10 @@ fn status(settings: &Settings, snapshot: &Snapshot, around: &Around<'_>, now: Ti
             put("systemUUID", facts.machine_id.clone());
         }
     }
+    let addresses = status.get_mut("addresses").and_then(Value::as_array_mut);
+    if let Some(addresses) = addresses.filter(|_| !settings.is_reached) {
+        addresses.retain(|address| address.get("type").is_some_and(|kind| kind == "Hostname"));
+    }
     if let Some(status) = status.as_object_mut() {
         status.insert("images".to_owned(), (*images).clone());
         status.insert("conditions".to_owned(), conditions(snapshot, now));

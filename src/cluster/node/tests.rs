@@ -90,6 +90,24 @@ fn the_object() {
     crate::base::testing::golden("cluster/node.json", &(text + "\n"));
 }
 
+/// `kubectl logs` of a pod of a hollow node reached the kubelet of the machine.
+#[test]
+fn a_node_that_cannot_be_reached_tells_its_name_alone() {
+    let (facts, images) = (facts(), json!([]));
+    let addresses = ["192.0.2.9".to_owned()];
+    let around = object::Around { facts: &facts, addresses: &addresses, images: &images, docker: None };
+    let told = |is_reached: bool| {
+        let settings = Settings { is_reached, ..Settings::of("n1") };
+        let node = object::node(&settings, &snapshot(true), &around, WALL);
+        let all = node["status"]["addresses"].as_array().unwrap().clone();
+        all.iter().map(|it| it["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (told(true), told(false)),
+        (vec!["InternalIP".into(), "Hostname".into()], vec!["Hostname".into()])
+    );
+}
+
 #[test]
 fn taints_and_images() {
     assert!(parse_taints("").unwrap().is_empty());

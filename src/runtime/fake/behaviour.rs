@@ -124,6 +124,8 @@ impl Behaviour {
             (missing, _) if missing.starts_with("no-such") => {
                 Behaviour { run: Run::Missing, ..Self::default() }
             }
+            // A word of shells; there is no such program.
+            ("exit", _) => Behaviour { run: Run::Missing, ..Self::default() },
             ("true", _) => Self::exits(0, now),
             ("false", _) => Self::exits(1, now),
             ("sleep", [time, ..]) => {
@@ -217,6 +219,7 @@ mod tests {
         check(&["false"], exit(1, 0), false, "");
         check(&["sleep", "1.5"], exit(0, 1500), true, "");
         check(&["sleep", "infinity"], Run::Forever, true, "");
+        check(&["exit", "1"], Run::Missing, false, "");
         check(&["/bin/no-such-thing"], Run::Missing, false, "");
         check(&["sh", "-c", "echo hello; sleep 2 && exit 3"], exit(3, 2000), true, "hello\n");
         check(&["sh", "-c", "echo 'a b'\necho c"], exit(0, 0), true, "a b\nc\n");

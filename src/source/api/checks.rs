@@ -14,8 +14,8 @@ use super::decode::Read;
 use crate::base::json;
 use crate::base::limits;
 use crate::node::sys;
-use crate::pod::object::{ObjectKind, TOKEN};
 use crate::pod::object::refs::references;
+use crate::pod::object::{ObjectKind, TOKEN};
 use crate::pod::{DesiredPod, PodKey};
 
 /// Memory of a JSON value beside its text, bytes.

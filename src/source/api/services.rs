@@ -57,7 +57,8 @@ pub fn refer(spec: &mut Value) {
 }
 
 /// Names that podkeeper's first versions gave to what it made, and a user could give to an object.
-const EARLIER: [(&str, &str); 2] = [("podkeeper-services", LINKS), ("podkeeper-services-kubernetes", NO_LINKS)];
+const EARLIER: [(&str, &str); 2] =
+    [("podkeeper-services", LINKS), ("podkeeper-services-kubernetes", NO_LINKS)];
 /// The same of tokens; the pod's UID and a number follow.
 const EARLIER_TOKEN: &str = "podkeeper-token-";
 
@@ -82,7 +83,8 @@ pub fn rename_earlier(list: &mut Value) {
             "ConfigMap" => rename(item.pointer_mut("/metadata/name")),
             "Pod" => {
                 for part in ["/spec/initContainers", "/spec/containers"] {
-                    let containers = item.pointer_mut(part).and_then(Value::as_array_mut).into_iter().flatten();
+                    let containers =
+                        item.pointer_mut(part).and_then(Value::as_array_mut).into_iter().flatten();
                     containers.for_each(|it| rename(it.pointer_mut("/envFrom/0/configMapRef/name")));
                 }
                 rename_tokens(item);
@@ -297,11 +299,14 @@ mod tests {
         for name in [LINKS, NO_LINKS] {
             assert!(!super::super::checks::is_name(name), "{name}");
         }
-        assert_eq!(of(&ObjectKey {
-            kind: ObjectKind::ConfigMap,
-            namespace: "shop".to_owned(),
-            name: "podkeeper-services".to_owned(),
-        }), None);
+        assert_eq!(
+            of(&ObjectKey {
+                kind: ObjectKind::ConfigMap,
+                namespace: "shop".to_owned(),
+                name: "podkeeper-services".to_owned(),
+            }),
+            None
+        );
     }
 
     #[test]

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use k8s_openapi::api::core::v1::{
-    EnvFromSource,
-    Container, ContainerPort, ContainerState, ContainerStatus, EnvVar, EnvVarSource, Pod, Probe,
+    Container, ContainerPort, ContainerState, ContainerStatus, EnvFromSource, EnvVar, EnvVarSource, Pod,
+    Probe,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Page;
-use crate::pod::object::is_made;
 use crate::base::human;
 use crate::base::logging::one_line;
 use crate::base::order;
+use crate::pod::object::is_made;
 
 /// One group of containers with their statuses.
 pub(super) fn describe(
@@ -171,9 +171,8 @@ fn describe_probe(probe: &Probe) -> String {
 
 fn environment(page: &mut Page, container: &Container, pod: &Pod) {
     // The variables of Services are of no object that a reader could look for.
-    let is_shown = |source: &&EnvFromSource| {
-        !source.config_map_ref.as_ref().is_some_and(|map| is_made(&map.name))
-    };
+    let is_shown =
+        |source: &&EnvFromSource| !source.config_map_ref.as_ref().is_some_and(|map| is_made(&map.name));
     let from: Vec<&EnvFromSource> = container.env_from.iter().flatten().filter(is_shown).collect();
     if !from.is_empty() {
         page.line(2, "Environment Variables from:");

@@ -105,8 +105,5 @@ fn labels_that_the_server_does_not_take_are_reported() {
         Ask::Patch(patch) if patch.get("metadata").is_some() => Answer::Forbidden("not that label".into()),
         other => kind_server(other),
     });
-    assert_eq!(
-        rig.news,
-        [News::Registered("node-uid".into()), News::LabelsRefused("not that label".into())]
-    );
+    assert_eq!(rig.news, [News::Registered("node-uid".into()), News::LabelsRefused("not that label".into())]);
 }

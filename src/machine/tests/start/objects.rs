@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::rig::{Rig, pod, s};
 use crate::machine::Wish;
 use crate::pod::DesiredPod;
-use crate::pod::object::{LocalObject, ObjectKey, SERVICES};
 use crate::pod::object::testing::{config_map, secret, snapshot};
+use crate::pod::object::{LocalObject, ObjectKey, SERVICES};
 
 fn reader() -> Arc<DesiredPod> {
     pod("{containers: [{name: app, env: [{name: K, valueFrom: {configMapKeyRef: {name: c, key: k}}}]}]}")

@@ -48,6 +48,9 @@ fn an_ephemeral_container_that_waits_has_the_kubelets_words() {
     let waits = pod(serde_json::json!({"waiting": {"reason": "ErrImagePull"}}));
     let why = "container \"look\" in pod \"web\" is waiting to start: trying and failing to pull image";
     assert_eq!(not_made(&waits, "look").as_deref(), Some(why));
-    assert_eq!(not_made(&waits, "next").as_deref(), Some("container \"next\" in pod \"web\" is not available"));
+    assert_eq!(
+        not_made(&waits, "next").as_deref(),
+        Some("container \"next\" in pod \"web\" is not available")
+    );
     assert_eq!(not_made(&waits, "app"), None);
 }
