@@ -171,8 +171,7 @@ pub(super) fn start(
     let (sources, prober) = (parts.sources()?, parts.prober()?);
     let kernel_log = parts.kernel_log()?;
     let adder = parts.adder(&pulls, &node);
-    let theirs = sources.server.as_ref().map(|(_, pods)| pods.clone());
-    let (servers, store, told) = parts.serve(pods.clone(), theirs, prober.clone(), adder.clone())?;
+    let (servers, store, told) = parts.serve(pods.clone(), &sources.server, prober.clone(), adder.clone())?;
     let cluster = parts.cluster(sources.server.clone(), earlier, adder)?;
     let host = parts.on_host(writer, &cgroups, (pods, volumes.ends()), garbage, docker_root)?;
     let termination = Files::new(config.root_dir.clone());

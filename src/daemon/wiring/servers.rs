@@ -36,15 +36,16 @@ impl Parts<'_> {
         }
     }
 
-    /// `theirs` are the pods of an API server.
+    /// `server` has the pods of an API server.
     pub(super) fn serve(
         &self,
         pods: Latest,
-        theirs: Option<ServerPods>,
+        server: &Option<(Client, ServerPods)>,
         prober: Prober,
         adder: Adder,
     ) -> Result<Serving, RunError> {
         let told = ApiBoard::default();
+        let theirs = server.as_ref().map(|(_, pods)| pods.clone());
         let (holdings, reading) = self.holdings(&told)?.unzip();
         let servers = self.servers((pods, theirs), prober, adder, told.clone(), holdings)?;
         Ok((servers, reading, self.config.api.is_some().then_some(told)))

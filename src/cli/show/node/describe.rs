@@ -52,7 +52,7 @@ pub(super) fn page(file: &StatusFile, facts: &Facts, happened: &Events, now: Tim
     };
     let troubles: Vec<String> = file.sources.iter().filter_map(trouble).collect();
     if !troubles.is_empty() {
-        page.list("Problems", troubles.into_iter());
+        page.list("Problems", troubles);
     }
     page.line(0, "Addresses:");
     for ip in &file.addresses {
