@@ -283,6 +283,7 @@ impl Actor {
 
     /// Takes over all pods of this version.
     pub(super) fn replace(&mut self, fresh: Fresh, version: &str) -> Result<(), Stopped> {
+        self.hope_for_node();
         // Of data from before, as from a backup, no pod was removed on purpose.
         let is_later = self.reflector.is_later(version);
         self.reflector.complete(version);

@@ -203,6 +203,14 @@ impl Actor {
         self.ready.extend(uids);
     }
 
+    /// After a failure the node may be another one by now.
+    pub(super) fn hope_for_node(&mut self) {
+        if self.failed {
+            self.look_ups.node_until = None;
+            self.node.hope();
+        }
+    }
+
     /// Takes over the node that these new pods are judged by.
     fn know_node_for(&mut self, new: &[&DesiredPod]) {
         if new.is_empty() {

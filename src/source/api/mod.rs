@@ -352,6 +352,7 @@ impl Actor {
         let mut watch = self.parts.client.watch(path, patience)?;
         let mut first = matches!(self.reflector.ask(), Ask::Stream { .. }).then(Fresh::default);
         if first.is_none() {
+            self.hope_for_node();
             self.answered()?;
         }
         let mut unsent = None;
@@ -370,7 +371,6 @@ impl Actor {
             return Ok(());
         }
         self.objects.hope();
-        self.node.hope();
         if self.sent.is_some() {
             self.send(SourceUpdate::Same)?;
         }

@@ -25,6 +25,8 @@ use crate::source::running::Running;
 struct Known {
     /// The server has answered, or could not be asked: nobody waits for it any more.
     is_heard: bool,
+    /// A watch tells of each change.
+    is_watched: bool,
     /// The last version. It stays when the object is removed: podkeeper makes it again.
     node: Option<NodeAtServer>,
 }
@@ -77,8 +79,12 @@ impl NodeObject {
         self.shared.put(self.latest.clone());
     }
 
-    /// The server answers again: it is asked now.
+    /// The server answers again: it is asked now, and pods wait for the answer as at a start.
     pub fn hope(&self) {
+        {
+            let mut known = self.shared.lock();
+            known.is_heard = known.is_watched;
+        }
         // A full channel holds the same request.
         let _full = self.wake.try_send(());
     }
@@ -142,6 +148,7 @@ impl Watcher {
         loop {
             let begun = self.now();
             let outcome = self.reflect();
+            self.shared.lock().is_watched = false;
             if self.client.is_closed() {
                 return;
             }
@@ -156,12 +163,18 @@ impl Watcher {
                 }
                 Err(error) => {
                     log::debug!("the node's labels and taints are not known anew: {error}");
-                    self.shared.put(None);
-                    self.reflector.failed(&error, now, luck)
+                    let wait = self.reflector.failed(&error, now, luck);
+                    // Another request follows at once: pods wait for its answer.
+                    if !wait.is_zero() {
+                        self.shared.put(None);
+                    }
+                    wait
                 }
             };
-            if self.woken.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
-                return;
+            match self.woken.recv_timeout(wait) {
+                Ok(()) => self.reflector.anew(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
@@ -212,6 +225,7 @@ impl Watcher {
         let begun = self.now();
         let end = begun.after(Duration::from_secs(seconds)).after(limits::API_CALL);
         let mut watch = self.client.watch(path, limits::API_CALL)?;
+        self.shared.lock().is_watched = self.is_watching();
         let mut events = 0_u64;
         loop {
             let now = self.now();
@@ -240,6 +254,7 @@ impl Watcher {
         match event.kind {
             Kind::Bookmark { is_initial_end: true } => {
                 self.shared.put(None);
+                self.shared.lock().is_watched = true;
                 self.reflector.complete(event.version());
             }
             Kind::Added | Kind::Modified => self.shared.put(Some(read(&event.object))),

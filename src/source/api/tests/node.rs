@@ -97,6 +97,32 @@ fn a_pod_that_the_known_node_refuses_has_the_node_read_at_once() {
     assert!(first.node.is_some() && !is_tainted(&first));
 }
 
+/// Servers on an older etcd refuse to begin a watch with what there is: pods of the first list were judged by no node.
+#[test]
+fn the_first_pods_wait_for_a_node_whose_first_request_is_refused() {
+    let serve = |asked: &Asked, out: &mut dyn Write| {
+        if asked.line.starts_with("GET /api/v1/pods?") {
+            return stream_pods(out, &AtomicBool::new(false));
+        }
+        if !asked.line.starts_with("GET /api/v1/nodes?") {
+            return not_found(out);
+        }
+        if asked.line.contains("sendInitialEvents=true") {
+            return answer(out, 500, &json!({"kind": "Status", "code": 500, "message": "no"}).to_string());
+        }
+        if asked.line.contains("watch=1") {
+            thread::sleep(PATIENCE);
+            return Ok(false);
+        }
+        thread::sleep(Duration::from_millis(500));
+        let list = json!({"kind": "NodeList", "metadata": {"resourceVersion": "5"}, "items": [node(false)]});
+        answer(out, 200, &list.to_string())
+    };
+    let rig = start("api-first-node", Box::new(serve));
+    let first = rig.set("the pod", |set| names(set) == ["p0000"]);
+    assert!(first.node.is_some());
+}
+
 /// Each of their requests held up all events for ten seconds.
 #[test]
 fn a_node_and_runtime_classes_that_hang_hold_up_no_pod_without_them() {
