@@ -1,6 +1,6 @@
 //! The server's pods of this node, in the server's version: the source of pods reads them, and the threads that
 //! report to the server compare with them. One thread stores a new set after each change; others read it when
-//! notified.
+//! notified. The UID of the node object that its watch told last is handed on in the same way.
 //!
 //! Never here: a decision about a pod.
 
@@ -38,6 +38,21 @@ struct Shared {
     /// Wakes the source.
     source: Option<Sender<()>>,
     told: Vec<Sender<()>>,
+    node: NodeSeen,
+    /// Wakes the heartbeat.
+    node_changed: Option<Sender<()>>,
+}
+
+/// The node object by its watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum NodeSeen {
+    /// The watch has told nothing yet.
+    #[default]
+    Unknown,
+    /// There is no such object.
+    Missing,
+    /// It has this UID.
+    Uid(String),
 }
 
 impl ServerPods {
@@ -89,6 +104,30 @@ impl ServerPods {
         }
     }
 
+    /// Notes the node object that the watch tells of. The heartbeat is told of another one.
+    pub fn see_node(&self, seen: NodeSeen) {
+        let mut shared = self.lock();
+        if shared.node != seen {
+            shared.node = seen;
+            // A full channel holds the same message.
+            _ = shared.node_changed.as_ref().map(|changed| changed.try_send(()));
+        }
+    }
+
+    /// The node object that the watch told of last.
+    #[must_use]
+    pub fn node(&self) -> NodeSeen {
+        self.lock().node.clone()
+    }
+
+    /// A channel that has a message whenever the node object has been removed or made anew.
+    #[must_use]
+    pub fn subscribe_to_node(&self) -> Receiver<()> {
+        let (tell, told) = bounded(1);
+        self.lock().node_changed = Some(tell);
+        told
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,5 +154,17 @@ mod tests {
         assert!(told.try_recv().is_ok() && told.try_recv().is_err());
         assert!(pods.latest().is_complete);
         assert_eq!(pods.lock().told.len(), 1);
+    }
+
+    #[test]
+    fn the_heartbeat_is_told_of_another_node_object_once() {
+        let pods = ServerPods::default();
+        let told = pods.subscribe_to_node();
+        for seen in [NodeSeen::Uid("u1".to_owned()), NodeSeen::Missing, NodeSeen::Uid("u2".to_owned())] {
+            pods.see_node(seen.clone());
+            assert!(told.try_recv().is_ok(), "{seen:?}");
+            pods.see_node(seen.clone());
+            assert!(told.try_recv().is_err() && pods.node() == seen);
+        }
     }
 }

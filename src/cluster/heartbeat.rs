@@ -29,6 +29,8 @@ pub(super) struct Heartbeat {
     pub(super) around: Around,
     pub(super) pods: ServerPods,
     pub(super) told: Receiver<()>,
+    /// The node's watch has seen another object.
+    pub(super) node_changed: Receiver<()>,
     /// Wakes the thread of pods, which waits for the node's UID.
     pub(super) tell_pods: Sender<()>,
     pub(super) stopped: Receiver<()>,
@@ -91,6 +93,11 @@ impl Heartbeat {
                 recv(self.stopped) -> _ => false,
                 recv(self.told) -> told => {
                     heart.nudge(self.clock.now().mono);
+                    told.is_ok()
+                }
+                recv(self.node_changed) -> told => {
+                    heart.has_seen(&self.pods.node(), self.clock.now().mono);
+                    // The sender lives as long as `self.pods`.
                     told.is_ok()
                 }
                 recv(due) -> _ => true,

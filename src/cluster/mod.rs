@@ -124,6 +124,7 @@ impl Cluster {
             around: around(),
             pods: pods.clone(),
             told: heart_told,
+            node_changed: pods.subscribe_to_node(),
             tell_pods: to_pods.clone(),
             stopped: stopped.clone(),
             happened: Arc::clone(&happened),

@@ -36,6 +36,8 @@ struct Life {
     is_late: bool,
     /// They are wanted.
     interest: Interest,
+    /// What the last set-up failed in, which was told.
+    failed: Vec<volumes::Failure>,
     /// Containers that had ended when bound paths of the host were set up last.
     ended: Set<String>,
 }
@@ -283,6 +285,7 @@ impl Machine {
     fn volumes_set_up(&mut self, uid: &str, failed: Vec<volumes::Failure>, now: &Now) {
         let Some(life) = self.volumes.0.get_mut(uid) else { return };
         life.ready = failed.iter().all(|failure| failure.usable);
+        let before = std::mem::replace(&mut life.failed, failed.clone());
         let ready = life.ready;
         let mut failures = life.work.failures(Task::SetUp);
         life.work = Work::Idle;
@@ -298,7 +301,8 @@ impl Machine {
         if pod.uid != uid {
             return;
         }
-        for failure in &failed {
+        // A failure that goes on is one happening, however often it is tried again.
+        for failure in failed.iter().filter(|failure| !before.contains(failure)) {
             self.tell(None, words::mount_failed(&failure.volume, &failure.why));
         }
         match failed.iter().find(|failure| !failure.usable) {

@@ -38,7 +38,8 @@ class Node(churn.Node):
              "--run-dir", base / "run", "--pod-logs-dir", base / "docker/pods", "--docker-endpoint",
              f"unix://{self.socket}", "--image-preload-dir", base / "preload", "--hostname-override", "soak",
              # Or nearly all of the time would be waiting: the pods that stay are killed again and again.
-             "--max-container-restart-period", "10s", "--cgroup-root", churn.CGROUP_ROOT] + extra, stdout=self.log, stderr=self.log)
+             "--max-container-restart-period", "10s", "--cgroup-root", churn.CGROUP_ROOT] + extra,
+            stdout=self.log, stderr=self.log)
 
     def start_engine(self):
         base = self.base

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Settings, lease, object, status};
+use crate::api_client::pods::NodeSeen;
 use crate::base::clock::{Mono, Now};
 use crate::base::limits;
 use crate::cluster::answer::Answer;
@@ -164,6 +165,19 @@ impl Heart {
         }
     }
 
+    /// Takes what the node's watch has seen. An object that was removed or made anew by somebody else is read at once: until
+    /// then the server has no status of this node.
+    pub fn has_seen(&mut self, seen: &NodeSeen, now: Mono) {
+        let is_ours = match seen {
+            NodeSeen::Unknown => true,
+            NodeSeen::Missing => false,
+            NodeSeen::Uid(uid) => self.uid() == Some(uid),
+        };
+        if self.stage == Stage::Done && !is_ours {
+            (self.stale, self.status_at) = (true, now);
+        }
+    }
+
     /// The next action, for the node's current state.
     pub fn next(&mut self, snapshot: &Snapshot, around: &object::Around<'_>, now: &Now) -> Next {
         let ours = || object::node(&self.settings, snapshot, around, now.wall);
@@ -217,9 +231,24 @@ impl Heart {
                 self.told_lease(ask, answer, now);
             }
             _ if self.stage != Stage::Done => news.extend(self.told_registering(ask, answer, ours, now)),
+            _ if self.is_another(&answer) => self.register_again(Stage::Look, now),
             _ => self.told_status(ask, answer, now),
         }
         news
+    }
+
+    /// Begins to register again, at this stage and after a wait that grows.
+    fn register_again(&mut self, stage: Stage, now: Mono) {
+        self.stage = stage;
+        (self.register_at, self.node) = (now.after(self.register_wait), None);
+        self.register_wait = self.register_wait.saturating_mul(2).min(limits::REGISTER_MAX);
+        self.lease = Lease::Unknown;
+    }
+
+    /// Whether the answer is an object that somebody else has made in the place of the known one: it is registered anew.
+    fn is_another(&self, answer: &Answer) -> bool {
+        let Answer::Done(node) = answer else { return false };
+        self.uid().is_some_and(|known| at(node, UID).as_str().is_some_and(|uid| uid != known))
     }
 
     fn note_trouble(&mut self, answer: &Answer) -> Vec<News> {
@@ -350,10 +379,7 @@ impl Heart {
             (_, Answer::Done(node)) => self.has(node),
             (_, Answer::Missing) => {
                 // The object was deleted, or the server's data were restored from an older state.
-                self.stage = Stage::Create;
-                (self.register_at, self.node) = (now.after(self.register_wait), None);
-                self.register_wait = self.register_wait.saturating_mul(2).min(limits::REGISTER_MAX);
-                self.lease = Lease::Unknown;
+                self.register_again(Stage::Create, now);
             }
             (_, Answer::Conflict | Answer::Exists) if self.conflicts < limits::STATUS_TRIES => {
                 self.stale = true;

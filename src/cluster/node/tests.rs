@@ -1,5 +1,6 @@
 //! The node object from facts, and the order of requests.
 
+mod another;
 mod trouble;
 
 use std::time::Duration;

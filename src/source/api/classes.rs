@@ -6,17 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
-
 use crate::base::json::json;
 use serde_json::Value;
 
 use super::objects::Asker;
+use super::under_way::UnderWay;
 use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
 use crate::base::clock::Mono;
+use crate::base::limits;
 use crate::base::table::{Set, Table};
-use crate::base::{limits, thread};
 use crate::node::runtimes::{self, HANDLER};
 use crate::pod::DesiredPod;
 
@@ -26,81 +25,63 @@ pub const KIND: &str = "RuntimeClass";
 /// Handlers by class; `None` when the server has no such class.
 type Handlers = Table<String, Option<String>>;
 
-/// The answer for a class.
-type Answer = (String, Result<Option<String>, ApiError>);
-
-/// A class without an answer.
+/// The reason why the request for a class failed, and when it is repeated.
 #[derive(Debug)]
-enum Asked {
-    /// The request is under way, in a thread of its own: one that hangs keeps no pod without this class waiting.
-    UnderWay,
-    Failed {
-        why: String,
-        again: Mono,
-    },
+struct Failed {
+    why: String,
+    again: Mono,
 }
 
 /// What is known of runtime classes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Classes {
     handlers: Handlers,
-    asked: Table<String, Asked>,
-    threads: usize,
-    out: Sender<Answer>,
-    answers: Receiver<Answer>,
-}
-
-impl Default for Classes {
-    fn default() -> Classes {
-        let (out, answers) = unbounded();
-        Classes { handlers: Table::new(), asked: Table::new(), threads: 0, out, answers }
-    }
+    under_way: UnderWay<String, Result<Option<String>, ApiError>>,
+    failed: Table<String, Failed>,
 }
 
 impl Classes {
     /// Forgets the classes that no pod names any more.
     pub fn retain(&mut self, wanted: &Set<&str>) {
         self.handlers.retain(|class, _| wanted.contains(class.as_str()));
-        self.asked.retain(|class, _| wanted.contains(class.as_str()));
+        self.under_way.retain(|class| wanted.contains(class.as_str()));
+        self.failed.retain(|class, _| wanted.contains(class.as_str()));
     }
 
     /// Whether the server was asked for the class of this pod, or the pod has none.
     #[must_use]
     pub fn is_known(&self, pod: &DesiredPod) -> bool {
-        let is_answered = |class| self.handlers.contains_key(class) && !self.asked.contains_key(class);
-        runtimes::class(pod).is_none_or(is_answered)
+        runtimes::class(pod).is_none_or(|class| {
+            let is_open = self.under_way.has(class) || self.failed.contains_key(class);
+            self.handlers.contains_key(class) && !is_open
+        })
     }
 
     /// Whether an answer has not come yet.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
-        self.threads > 0
+        !self.under_way.is_empty()
     }
 
     /// Why the class of this pod is not known.
     #[must_use]
     pub fn why(&self, pod: &DesiredPod) -> Option<&str> {
-        match self.asked.get(runtimes::class(pod)?)? {
-            Asked::Failed { why, .. } => Some(why),
-            Asked::UnderWay => None,
-        }
+        self.failed.get(runtimes::class(pod)?).map(|failed| failed.why.as_str())
     }
 
     /// Whether to ask for the class of this pod. A class that was missing may exist by now.
     #[must_use]
     pub fn is_due(&self, pod: &DesiredPod, is_new: bool, now: Mono) -> bool {
         runtimes::class(pod).is_some_and(|class| {
-            let may_ask = match self.asked.get(class) {
-                None => true,
-                Some(Asked::UnderWay) => false,
-                Some(Asked::Failed { again, .. }) => *again <= now,
-            };
+            let may_ask = !self.under_way.has(class)
+                && !self.under_way.is_full()
+                && self.failed.get(class).is_none_or(|failed| failed.again <= now);
             let is_wanted = match self.handlers.get(class) {
                 None => true,
                 Some(None) => is_new,
                 Some(Some(_)) => false,
             };
-            is_wanted && may_ask && self.threads < limits::API_LOOK_UPS_AT_ONCE
+            is_wanted && may_ask
         })
     }
 
@@ -114,40 +95,25 @@ impl Classes {
         is_slow: bool,
     ) -> bool {
         let Some(class) = runtimes::class(pod).map(str::to_owned) else { return true };
-        let (out, of) = (self.out.clone(), class.clone());
-        let body = move || {
-            let result = handler(&asker, &of);
-            // The source has ended.
-            _ = out.send((of, result));
-        };
-        if let Err(error) = thread::spawn("pk-object", limits::URL_STACK, body) {
-            let why = format!("no thread can be started: {error}");
-            self.asked.insert(class, Asked::Failed { why, again: now.after(again) });
+        let of = class.clone();
+        self.failed.remove(&class);
+        if let Err(error) = self.under_way.begin(class.clone(), move || handler(&asker, &of)) {
+            self.failed.insert(class, Failed { why: error.to_string(), again: now.after(again) });
             return false;
         }
-        self.threads = self.threads.saturating_add(1);
-        self.asked.insert(class.clone(), Asked::UnderWay);
         let wait = if is_slow { Duration::ZERO } else { limits::API_LOOK_UP_QUICK };
         self.take_answers(wait, now.after(again));
-        !matches!(self.asked.get(&class), Some(Asked::UnderWay))
+        !self.under_way.has(&class)
     }
 
     /// Takes the answers that have come, and those that come within this time as long as none is there. What has failed is
     /// asked for again at `again`.
     pub fn take_answers(&mut self, wait: Duration, again: Mono) {
         let mut wait = wait;
-        while self.threads > 0 {
-            let Ok((class, result)) = self.answers.recv_timeout(std::mem::take(&mut wait)) else { return };
-            self.threads = self.threads.saturating_sub(1);
-            // No pod names it any more.
-            if self.asked.remove(&class).is_none() {
-                continue;
-            }
+        while let Some((class, result)) = self.under_way.next(std::mem::take(&mut wait)) {
             match result {
                 Ok(handler) => _ = self.handlers.insert(class, handler),
-                Err(error) => {
-                    _ = self.asked.insert(class, Asked::Failed { why: error.to_string(), again });
-                }
+                Err(error) => _ = self.failed.insert(class, Failed { why: error.to_string(), again }),
             }
         }
     }

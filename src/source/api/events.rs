@@ -112,13 +112,13 @@ impl Actor {
         match outcome {
             Ok(Some(wait)) => Ok(wait),
             Ok(None) => {
-                let (now, luck) = (self.now(), self.luck());
+                let (now, luck) = (self.now(), self.luck.draw());
                 Ok(self.reflector.ended(is_early(now), now, luck))
             }
             // Balancers close what is silent: a watch that has worked is begun again as if it had ended.
             Err(Fault::Failed(ApiError::Unreachable(why))) if first.is_none() && !is_early(self.now()) => {
                 log::debug!("a watch of the server's pods broke: {why}");
-                let (now, luck) = (self.now(), self.luck());
+                let (now, luck) = (self.now(), self.luck.draw());
                 Ok(self.reflector.ended(false, now, luck))
             }
             Err(fault) => Err(fault),

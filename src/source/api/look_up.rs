@@ -3,11 +3,14 @@
 //! Never here: requests for pods.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use serde_json::Value;
 
 use super::Actor;
 use super::decode::{Meaning, Token};
-use super::objects::{Answer, Asker, UnderWay};
+use super::objects::{Answer, Asker};
+use super::under_way::UnderWay;
 use crate::api_client::ApiError;
 use crate::api_client::request::encoded;
 use crate::base::clock::Mono;
@@ -26,13 +29,13 @@ type Wanted = (Arc<DesiredPod>, Vec<Token>);
 /// What is known of look-ups beside the objects.
 #[derive(Default)]
 pub(super) struct LookUps {
-    pub(super) under_way: UnderWay,
+    pub(super) under_way: UnderWay<ObjectKey, Answer>,
     /// The last pod whose object the server did not answer for at once: the pods after it come first.
     behind: Option<PodKey>,
     /// Objects that are to be read again.
     stale: Set<ObjectKey>,
     /// How long a pod waits for the node's labels and taints: these are known then, or not for now.
-    node_until: Option<Instant>,
+    node_until: Option<Mono>,
     /// UIDs of pods for which the node was read because the known one refuses them.
     refused: Set<String>,
     /// Since when each new pod is known, by UID: its objects have to be read after that.
@@ -67,8 +70,8 @@ impl Actor {
         self.objects.retain(|key| keys.contains(key));
         self.look_ups.under_way.retain(|key| keys.contains(key));
         self.look_ups.stale.retain(|key| keys.contains(key));
-        while let Some(answer) = self.look_ups.under_way.next(Duration::ZERO) {
-            self.take_answer(answer);
+        while let Some((key, answer)) = self.look_ups.under_way.next(Duration::ZERO) {
+            self.take_answer(&key, answer);
         }
         self.classes.take_answers(Duration::ZERO, now.after(self.parts.patience.again));
         let uids = order::set(wanted.iter().map(|(pod, _)| pod.uid.clone()));
@@ -79,7 +82,7 @@ impl Actor {
         self.classes.retain(&order::set(wanted.iter().filter_map(|(pod, _)| runtimes::class(pod))));
         let all_due = self.due.objects <= now;
         if all_due {
-            let more = self.luck() % limits::API_OBJECTS_JITTER.as_secs().max(1);
+            let more = self.luck.draw() % limits::API_OBJECTS_JITTER.as_secs().max(1);
             self.due.objects = now.after(limits::API_OBJECTS_EVERY).after(Duration::from_secs(more));
             self.look_ups.stale = keys;
         }
@@ -161,18 +164,23 @@ impl Actor {
         if token.is_some() {
             self.objects.begin_token(key, round.now);
         }
-        if let Err(error) = self.look_ups.under_way.begin(asker, key, token) {
+        let (of, token) = (key.clone(), token.cloned());
+        let ask = move || {
+            let result = asker.fetch(&of, token.as_ref());
+            (token, result)
+        };
+        if let Err(error) = self.look_ups.under_way.begin(key.clone(), ask) {
             let now = self.now();
             self.objects.note(key, &Err(error), now);
             return false;
         }
         while !round.is_slow {
-            let Some(answer) = self.look_ups.under_way.next(limits::API_LOOK_UP_QUICK) else {
+            let Some((of, answer)) = self.look_ups.under_way.next(limits::API_LOOK_UP_QUICK) else {
                 round.is_slow = true;
                 return false;
             };
-            let is_own = answer.key == *key;
-            let is_lost = self.take_answer(answer);
+            let is_own = of == *key;
+            let is_lost = self.take_answer(&of, answer);
             if is_own {
                 round.is_gone = is_lost;
                 return !is_lost;
@@ -182,10 +190,10 @@ impl Actor {
     }
 
     /// Takes an answer; returns true when there was none.
-    fn take_answer(&mut self, answer: Answer) -> bool {
-        let (key, now) = (answer.key.clone(), self.now());
-        let result = self.objects.take(&self.parts.acceptor, &self.server, answer, now);
-        self.objects.note(&key, &result, now);
+    fn take_answer(&mut self, key: &ObjectKey, answer: Answer) -> bool {
+        let now = self.now();
+        let result = self.objects.take(&self.parts.acceptor, &self.server, key, answer, now);
+        self.objects.note(key, &result, now);
         matches!(result, Err(ApiError::Unreachable(_) | ApiError::Closed))
     }
 
@@ -217,8 +225,9 @@ impl Actor {
             return;
         }
         // As the kubelet waits for its node before it asks for pods.
-        let until = *self.look_ups.node_until.get_or_insert_with(|| Instant::now() + limits::API_FIRST);
-        self.node.refresh(until);
+        let now = self.now();
+        let until = *self.look_ups.node_until.get_or_insert(now.after(limits::API_FIRST));
+        self.node.refresh(until.since(now));
         let refused = new.iter().filter(|pod| self.would_refuse(pod));
         let refused: Vec<String> = refused.map(|pod| pod.uid.clone()).collect();
         if !refused.is_empty() {
@@ -243,7 +252,9 @@ impl Actor {
         let path = format!("/api/v1/nodes/{}", encoded(&self.parts.acceptor.node_name));
         let asker = Asker::new(&self.parts, &self.server, None).within(limits::API_FIRST);
         match asker.get(path) {
-            Ok(node) => self.node.put(&node),
+            // What is no node has no taints, and all pods would be let in.
+            Ok(node) if node.get("kind").and_then(Value::as_str) == Some("Node") => self.node.put(&node),
+            Ok(_) => log::debug!("the node's labels and taints are not known anew: the answer is no node"),
             Err(error) => log::debug!("the node's labels and taints are not known anew: {error}"),
         }
     }

@@ -20,9 +20,9 @@ pub mod services;
 mod set;
 #[cfg(test)]
 mod tests;
+mod under_way;
 
 use std::convert::Infallible;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use self::events::{Bounds, Fresh, LeftOut};
 use self::look_up::LookUps;
 use self::node::{NodeObject, NodeWatch};
 use self::objects::Objects;
-use self::reflector::{Ask, Reflector};
+use self::reflector::{Ask, Luck, Reflector};
 use crate::api_client::pods::{PodsOfNode, ServerPods};
 use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Client, Request};
@@ -122,11 +122,12 @@ impl ApiSource {
         parts.pods.set_source(wake.clone());
         let (client, pulses) = (parts.client.clone(), parts.pulses.clone());
         let is_cut = Arc::new(AtomicBool::new(false));
-        let (watch, node) = NodeWatch::start(client.clone(), &parts.acceptor.node_name, parts.clock)?;
+        let (name, pods) = (&parts.acceptor.node_name, parts.pods.clone());
+        let (watch, node) = NodeWatch::start(client.clone(), name, parts.clock, pods)?;
         let actor = Actor {
             woken,
             is_cut: Arc::clone(&is_cut),
-            luck: (RandomState::new(), 0),
+            luck: Luck::default(),
             server: String::new(),
             reflector: Reflector::default(),
             known: Table::new(),
@@ -209,7 +210,7 @@ struct Actor {
     woken: Receiver<()>,
     /// The daemon has cut its own connections, so that a failure says nothing about the server.
     is_cut: Arc<AtomicBool>,
-    luck: (RandomState, u64),
+    luck: Luck,
     /// The last known address of the server, for paths.
     server: String,
     reflector: Reflector,
@@ -262,7 +263,7 @@ impl Actor {
                     Duration::ZERO
                 }
                 Err(Fault::Failed(error)) => {
-                    let (now, luck) = (self.now(), self.luck());
+                    let (now, luck) = (self.now(), self.luck.draw());
                     let wait = self.reflector.failed(&error, now, luck);
                     // A failure that is retried at once is not reported.
                     if !wait.is_zero() {
@@ -282,11 +283,6 @@ impl Actor {
 
     fn now(&self) -> Mono {
         self.parts.clock.now().mono
-    }
-
-    fn luck(&mut self) -> u64 {
-        self.luck.1 = self.luck.1.wrapping_add(1);
-        self.luck.0.hash_one(self.luck.1)
     }
 
     fn send(&self, update: SourceUpdate) -> Result<(), Stopped> {
@@ -311,8 +307,9 @@ impl Actor {
         }
         let selector = encoded(&format!("spec.nodeName={}", self.parts.acceptor.node_name));
         let base = format!("/api/v1/pods?fieldSelector={selector}");
-        let seconds =
-            limits::API_WATCH_MIN.as_secs().saturating_add(self.luck() % limits::API_WATCH_MIN.as_secs());
+        let seconds = limits::API_WATCH_MIN
+            .as_secs()
+            .saturating_add(self.luck.draw() % limits::API_WATCH_MIN.as_secs());
         let patience = if self.restored.is_some() { limits::API_FIRST } else { limits::API_CALL };
         let watch = format!("{base}&watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}");
         match self.reflector.ask() {

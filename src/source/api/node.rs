@@ -3,15 +3,15 @@
 //!
 //! Never here: what they mean for a pod; a change of the node object.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use serde_json::Value;
 
-use super::reflector::{Ask, Reflector};
+use super::reflector::{Ask, Luck, Reflector};
+use crate::api_client::pods::{NodeSeen, ServerPods};
 use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Client, Kind, Next, Request, WatchEvent};
 use crate::base::clock::{Clock as _, Mono, System};
@@ -63,10 +63,9 @@ pub struct NodeObject {
 }
 
 impl NodeObject {
-    /// Takes over the latest version; waits for the first answer until this time.
-    pub fn refresh(&mut self, until: Instant) {
+    /// Takes over the latest version; waits for the first answer for at most this time.
+    pub fn refresh(&mut self, left: Duration) {
         let known = self.shared.lock();
-        let left = until.saturating_duration_since(Instant::now());
         let waited =
             pulse::waits(|| self.shared.heard.wait_timeout_while(known, left, |known| !known.is_heard));
         let known = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -102,7 +101,12 @@ impl NodeWatch {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(client: Client, node_name: &str, clock: System) -> io::Result<(NodeWatch, NodeObject)> {
+    pub fn start(
+        client: Client,
+        node_name: &str,
+        clock: System,
+        pods: ServerPods,
+    ) -> io::Result<(NodeWatch, NodeObject)> {
         let (wake, woken) = bounded(1);
         let object = NodeObject { shared: Arc::default(), wake: wake.clone(), latest: None };
         let selector = encoded(&format!("metadata.name={node_name}"));
@@ -111,8 +115,10 @@ impl NodeWatch {
             base: format!("/api/v1/nodes?fieldSelector={selector}"),
             clock,
             shared: Arc::clone(&object.shared),
+            pods,
+            streamed: NodeSeen::Missing,
             reflector: Reflector::default(),
-            luck: (RandomState::new(), 0),
+            luck: Luck::default(),
             woken,
         };
         let thread = Running::spawn("pk-node", limits::URL_STACK, move || watcher.run())?;
@@ -138,8 +144,12 @@ struct Watcher {
     base: String,
     clock: System,
     shared: Arc<Shared>,
+    /// Takes the UID for the heartbeat.
+    pods: ServerPods,
+    /// What a stream of the present state has told so far.
+    streamed: NodeSeen,
     reflector: Reflector,
-    luck: (RandomState, u64),
+    luck: Luck,
     woken: Receiver<()>,
 }
 
@@ -152,7 +162,7 @@ impl Watcher {
             if self.client.is_closed() {
                 return;
             }
-            let (now, luck) = (self.now(), self.luck());
+            let (now, luck) = (self.now(), self.luck.draw());
             let has_lasted = now.since(begun) >= limits::API_WATCH_SHORT;
             let wait = match outcome {
                 Ok(wait) => wait,
@@ -183,19 +193,15 @@ impl Watcher {
         self.clock.now().mono
     }
 
-    fn luck(&mut self) -> u64 {
-        self.luck.1 = self.luck.1.wrapping_add(1);
-        self.luck.0.hash_one(self.luck.1)
-    }
-
     fn is_watching(&self) -> bool {
         matches!(self.reflector.ask(), Ask::Watch { .. })
     }
 
     /// Makes the next request and reads its answer to the end. Returns how long to wait then.
     fn reflect(&mut self) -> Result<Duration, ApiError> {
-        let seconds =
-            limits::API_WATCH_MIN.as_secs().saturating_add(self.luck() % limits::API_WATCH_MIN.as_secs());
+        let seconds = limits::API_WATCH_MIN
+            .as_secs()
+            .saturating_add(self.luck.draw() % limits::API_WATCH_MIN.as_secs());
         let watch = format!("{}&watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}", self.base);
         match self.reflector.ask() {
             Ask::List { version } => {
@@ -206,13 +212,16 @@ impl Watcher {
                         "what the server answers is no list of nodes".to_owned(),
                     ));
                 }
-                self.shared.put(list.pointer("/items/0").map(read));
+                let node = list.pointer("/items/0");
+                self.shared.put(node.map(read));
+                self.pods.see_node(node.map_or(NodeSeen::Missing, seen));
                 let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
                 self.reflector.complete(version.unwrap_or_default());
                 Ok(Duration::ZERO)
             }
             Ask::Stream { version } => {
                 let more = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+                self.streamed = NodeSeen::Missing;
                 self.follow(&format!("{watch}{more}&resourceVersion={}", encoded(&version)), seconds)
             }
             Ask::Watch { version } => {
@@ -239,12 +248,17 @@ impl Watcher {
                     return Err(ApiError::Unreachable("the server does not go on with a watch".to_owned()));
                 }
                 Next::End => {
-                    let (now, luck) = (self.now(), self.luck());
+                    let (now, luck) = (self.now(), self.luck.draw());
                     let is_early = events == 0 && now.since(begun) < limits::API_WATCH_SHORT;
                     return Ok(self.reflector.ended(is_early, now, luck));
                 }
             }
         }
+    }
+
+    /// Notes the node object of an event. The part before the end of a stream's first state may be old.
+    fn see(&mut self, seen: NodeSeen) {
+        if self.is_watching() { self.pods.see_node(seen) } else { self.streamed = seen }
     }
 
     fn hear(&mut self, event: &WatchEvent) -> Result<(), ApiError> {
@@ -255,14 +269,24 @@ impl Watcher {
             Kind::Bookmark { is_initial_end: true } => {
                 self.shared.put(None);
                 self.shared.lock().is_watched = true;
+                self.pods.see_node(self.streamed.clone());
                 self.reflector.complete(event.version());
             }
-            Kind::Added | Kind::Modified => self.shared.put(Some(read(&event.object))),
-            Kind::Deleted | Kind::Bookmark { .. } => {}
+            Kind::Added | Kind::Modified => {
+                self.shared.put(Some(read(&event.object)));
+                self.see(seen(&event.object));
+            }
+            Kind::Deleted => self.see(NodeSeen::Missing),
+            Kind::Bookmark { .. } => {}
         }
         self.reflector.heard(event.version());
         Ok(())
     }
+}
+
+fn seen(object: &Value) -> NodeSeen {
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+    NodeSeen::Uid(uid.unwrap_or_default().to_owned())
 }
 
 /// Labels and taints; what cannot be read is left out.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use self::fetch::{Answer, Asker, Fetched, UnderWay};
+pub use self::fetch::{Answer, Asker, Fetched};
 use super::claims;
 use super::decode::{self, Token};
 use super::services;
@@ -219,11 +219,10 @@ impl Objects {
         &mut self,
         acceptor: &Acceptor,
         server: &str,
-        answer: Answer,
+        key: &ObjectKey,
+        (token, result): Answer,
         now: Mono,
     ) -> Result<(), ApiError> {
-        let Answer { key, token, result } = answer;
-        let key = &key;
         let asked = match (result, token, services::of(key)) {
             (Ok(Fetched::Nothing), ..) => {
                 self.known.insert(key.clone(), Known::Missing);
@@ -354,10 +353,16 @@ impl Objects {
             about: About::default(),
         };
         self.known.insert(token.key.clone(), Known::Found { object: Arc::new(object), text: None });
-        let renew = (token.lasts.saturating_mul(4) / 5).min(limits::API_TOKEN_MAX.as_secs());
-        self.tokens_due.insert(token.key.clone(), now.after(Duration::from_secs(renew)));
+        self.tokens_due.insert(token.key.clone(), now.after(renewal(token.lasts, made)));
         Ok(())
     }
+}
+
+/// How long a token is used that was asked for to last so many seconds. The server may grant less.
+fn renewal(asked: u64, made: &Value) -> Duration {
+    let granted = made.pointer("/spec/expirationSeconds").and_then(Value::as_u64);
+    let lasts = Duration::from_secs(granted.map_or(asked, |granted| granted.min(asked)));
+    (lasts.saturating_mul(4) / 5).clamp(limits::API_TOKEN_AGAIN, limits::API_TOKEN_MAX)
 }
 
 /// A claim with its volume.
@@ -384,5 +389,27 @@ fn claim_of(asker: &Asker, key: &ObjectKey) -> Result<Known, ApiError> {
             text: Some(claims::remembered(&claim, &volume).to_string().into()),
         }),
         Err(why) => unbound(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::json::json;
+
+    /// Where the server shortens them, tokens had expired for hours before they were renewed.
+    #[test]
+    fn a_token_is_renewed_by_the_time_that_the_server_grants() {
+        let granted = |seconds: u64| json!({"spec": {"expirationSeconds": seconds}});
+        for (asked, made, wanted) in [
+            (3600, granted(3600), 2880),
+            (86_400, granted(3600), 2880),
+            (3600, json!({}), 2880),
+            (3600, granted(u64::MAX), 2880),
+            (u64::MAX, granted(u64::MAX), limits::API_TOKEN_MAX.as_secs()),
+            (3600, granted(0), limits::API_TOKEN_AGAIN.as_secs()),
+        ] {
+            assert_eq!(renewal(asked, &made).as_secs(), wanted, "{asked} s, {made}");
+        }
     }
 }

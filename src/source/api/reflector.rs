@@ -3,6 +3,7 @@
 //!
 //! Never here: a pod. An expired version does not mean that there are no pods.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use crate::api_client::ApiError;
@@ -32,6 +33,21 @@ enum Phase {
     Listing,
     /// The set is known up to the last version.
     Watching,
+}
+
+/// Random numbers by which the requests of many nodes are spread. Not for secrets.
+#[derive(Debug, Default)]
+pub struct Luck {
+    seed: RandomState,
+    drawn: u64,
+}
+
+impl Luck {
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
+        self.drawn = self.drawn.wrapping_add(1);
+        self.seed.hash_one(self.drawn)
+    }
 }
 
 /// Decides the next request.

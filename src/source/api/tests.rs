@@ -30,6 +30,7 @@ type Objects = fn(&Asked, &mut dyn Write) -> std::io::Result<bool>;
 struct Rig {
     _source: ApiSource,
     _server: Server,
+    pods: ServerPods,
     heard: Receiver<SourceUpdate>,
 }
 
@@ -70,17 +71,18 @@ fn start_on(
     let server = Server::start(&authority, serve);
     let client = Client::new(server.kubeconfig(&directory, &authority, ""));
     let (tell, heard) = unbounded();
+    let pods = ServerPods::default();
     let source = ApiSource::start(Parts {
         client,
         acceptor: Acceptor::new(Source::Api, node.to_owned()),
         store: None,
-        pods: ServerPods::default(),
+        pods: pods.clone(),
         clock: System::start(),
         patience,
         pulses: Pulses::default(),
         out: Box::new(move |from| tell.send(from.update).is_ok()),
     });
-    Rig { _source: source.unwrap(), _server: server, heard }
+    Rig { _source: source.unwrap(), _server: server, pods, heard }
 }
 
 #[test]

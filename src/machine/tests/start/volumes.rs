@@ -113,6 +113,13 @@ fn a_failure_is_told_and_tried_again_ever_more_slowly() {
     rig.pass(s(1000));
     let times: Vec<u64> = rig.volumes.orders.iter().map(|(at, _)| ms_of(*at)).collect();
     assert_eq!(times[times.len() - 1] - times[times.len() - 2], 122_001);
+    // What goes on is told once, and another failure is another event.
+    let told =
+        |rig: &Rig| rig.logged(log::Level::Warn).iter().filter(|it| it.contains("FailedMount")).count();
+    assert_eq!(told(&rig), 1);
+    rig.volumes.broken = vec![failure("configmap \"c\" has no key \"k\"", false)];
+    rig.pass(s(1000));
+    assert_eq!(told(&rig), 2);
     // A change of objects does not wait for the retry.
     rig.volumes.broken.clear();
     rig.give(snapshot(&config_map("c", "{k: v}")));

@@ -1,19 +1,15 @@
-//! Requests for objects, and those that are under way: each in a thread of its own, so that an object whose request hangs
-//! keeps neither events nor other objects waiting.
+//! Requests for the objects of pods.
 //!
 //! Never here: what an answer means for a pod.
 
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
 use serde_json::Value;
 
 use super::{Known, claim_of, of_services};
 use crate::api_client::request::encoded;
 use crate::api_client::{ApiError, Client, Method, Request};
 use crate::base::json::json;
-use crate::base::table::Set;
-use crate::base::{limits, thread};
 use crate::pod::object::{ObjectKey, ObjectKind};
 use crate::pod::placement::NodeAtServer;
 use crate::source::api::decode::Token;
@@ -69,7 +65,7 @@ impl Asker {
     ///
     /// # Errors
     /// No answer, or an error of the server.
-    fn fetch(&self, key: &ObjectKey, token: Option<&Token>) -> Result<Fetched, ApiError> {
+    pub fn fetch(&self, key: &ObjectKey, token: Option<&Token>) -> Result<Fetched, ApiError> {
         if let Some(token) = token {
             return self.token(token).map(Fetched::Token);
         }
@@ -118,87 +114,5 @@ pub enum Fetched {
     Token(Value),
 }
 
-/// The answer to one request.
-pub struct Answer {
-    pub key: ObjectKey,
-    /// The token that was requested for it.
-    pub token: Option<Token>,
-    pub result: Result<Fetched, ApiError>,
-}
-
-/// The requests that are under way.
-pub struct UnderWay {
-    /// Objects whose answers are wanted.
-    keys: Set<ObjectKey>,
-    threads: usize,
-    out: Sender<Answer>,
-    answers: Receiver<Answer>,
-}
-
-impl Default for UnderWay {
-    fn default() -> UnderWay {
-        let (out, answers) = unbounded();
-        UnderWay { keys: Set::new(), threads: 0, out, answers }
-    }
-}
-
-impl UnderWay {
-    #[must_use]
-    pub fn has(&self, key: &ObjectKey) -> bool {
-        self.keys.contains(key)
-    }
-
-    /// The objects whose answers are wanted.
-    pub fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.keys.iter()
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.threads == 0
-    }
-
-    /// Whether there is no room for another one.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.threads >= limits::API_LOOK_UPS_AT_ONCE
-    }
-
-    /// Forgets those that no pod refers to any more. Their requests go on until they end.
-    pub fn retain(&mut self, wanted: impl Fn(&ObjectKey) -> bool) {
-        self.keys.retain(|key| wanted(key));
-    }
-
-    /// Begins a request for an object, or for this token.
-    ///
-    /// # Errors
-    /// No thread can be started.
-    pub fn begin(&mut self, asker: Asker, key: &ObjectKey, token: Option<&Token>) -> Result<(), ApiError> {
-        let (key, token, out) = (key.clone(), token.cloned(), self.out.clone());
-        let of = key.clone();
-        let body = move || {
-            let result = asker.fetch(&key, token.as_ref());
-            // The source has ended.
-            _ = out.send(Answer { key, token, result });
-        };
-        thread::spawn("pk-object", limits::URL_STACK, body)
-            .map_err(|error| ApiError::Unreachable(format!("no thread can be started: {error}")))?;
-        self.threads = self.threads.saturating_add(1);
-        self.keys.insert(of);
-        Ok(())
-    }
-
-    /// The next answer that is still wanted, if one comes within this time.
-    pub fn next(&mut self, wait: Duration) -> Option<Answer> {
-        let end = std::time::Instant::now() + wait;
-        while !self.is_empty() {
-            let left = end.saturating_duration_since(std::time::Instant::now());
-            let answer = self.answers.recv_timeout(left).ok()?;
-            self.threads = self.threads.saturating_sub(1);
-            if self.keys.remove(&answer.key) {
-                return Some(answer);
-            }
-        }
-        None
-    }
-}
+/// The answer to one request, and the token that was requested.
+pub type Answer = (Option<Token>, Result<Fetched, ApiError>);

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::events::{end, event};
 use super::{PATIENCE, Rig, names, not_found, pod, start};
+use crate::api_client::pods::NodeSeen;
 use crate::api_client::testing::{Asked, begin, chunk, json as answer};
 use crate::source::PodSet;
 
@@ -95,6 +96,69 @@ fn a_pod_that_the_known_node_refuses_has_the_node_read_at_once() {
     let rig: Rig = start("api-later-node", Box::new(serve));
     let first = rig.set("the pod", |set| names(set) == ["p0000"]);
     assert!(first.node.is_some() && !is_tainted(&first));
+}
+
+/// Such an answer has no taints: the pod was admitted.
+#[test]
+fn an_answer_that_is_no_node_is_not_taken_for_one_without_taints() {
+    let serve = |asked: &Asked, out: &mut dyn Write| {
+        if asked.line.starts_with("GET /api/v1/pods?") {
+            return stream_pods(out, &AtomicBool::new(false));
+        }
+        if asked.line.starts_with("GET /api/v1/nodes/n1") {
+            return answer(out, 200, "{}");
+        }
+        if !asked.line.starts_with("GET /api/v1/nodes?") {
+            return not_found(out);
+        }
+        begin(out)?;
+        chunk(out, &(event("ADDED", &node(true)) + &event("BOOKMARK", &end_of_nodes())))?;
+        thread::sleep(PATIENCE);
+        Ok(false)
+    };
+    let rig: Rig = start("api-no-node", Box::new(serve));
+    let first = rig.set("the pod", |set| names(set) == ["p0000"]);
+    assert!(first.node.is_some() && is_tainted(&first));
+}
+
+/// The heartbeat did not hear of it before its next report.
+#[test]
+fn a_node_that_is_removed_or_made_anew_is_told() {
+    let (change, changed) = crossbeam_channel::bounded::<Option<&str>>(0);
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
+        if asked.line.starts_with("GET /api/v1/pods?") {
+            return stream_pods(out, &AtomicBool::new(false));
+        }
+        if !asked.line.starts_with("GET /api/v1/nodes?") {
+            return not_found(out);
+        }
+        let made = |uid: &str| {
+            let mut node = node(false);
+            node["metadata"]["uid"] = uid.into();
+            node
+        };
+        begin(out)?;
+        chunk(out, &event("ADDED", &made("u1")))?;
+        chunk(out, &event("BOOKMARK", &end_of_nodes()))?;
+        while let Ok(uid) = changed.recv() {
+            let told = uid.map_or_else(|| event("DELETED", &made("u1")), |uid| event("ADDED", &made(uid)));
+            chunk(out, &told)?;
+        }
+        Ok(false)
+    };
+    let rig = start("api-other-node", Box::new(serve));
+    let told = rig.pods.subscribe_to_node();
+    let end = std::time::Instant::now() + PATIENCE;
+    while rig.pods.node() != NodeSeen::Uid("u1".to_owned()) {
+        assert!(std::time::Instant::now() < end, "{:?}", rig.pods.node());
+        thread::sleep(Duration::from_millis(5));
+    }
+    for (uid, wanted) in [(None, NodeSeen::Missing), (Some("u2"), NodeSeen::Uid("u2".to_owned()))] {
+        while told.try_recv().is_ok() {}
+        change.send(uid).unwrap();
+        told.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(rig.pods.node(), wanted);
+    }
 }
 
 /// Servers on an older etcd refuse to begin a watch with what there is: pods of the first list were judged by no node.
