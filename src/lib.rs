@@ -46,4 +46,5 @@ pub mod testing;
 mod volumes;
 mod worker;
 
+pub use base::program::heap::Heap;
 pub use cli::main;

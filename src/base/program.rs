@@ -3,6 +3,7 @@
 //!
 //! Never here: a shell, or text of a manifest that a program could take for an option.
 
+pub mod heap;
 pub mod pages;
 
 use std::io::Read as _;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::clock::Mono;
 use crate::base::limits;
-use crate::base::program::pages;
+use crate::base::program::{heap, pages};
 
 /// Whether there was work since the pages were given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,7 @@ impl Settled {
     pub(super) fn give_back(&mut self, now: Mono) {
         if matches!(*self, Settled::At(at) if at <= now) {
             *self = Settled::Yes;
+            heap::give_back();
             pages::give_back();
         }
     }
