@@ -18,6 +18,7 @@ use crate::base::{limits, logging, pulse, thread};
 use crate::daemon::config::Config;
 use crate::daemon::drain::Places;
 use crate::daemon::once::{self, Report};
+use crate::daemon::publishing::Publishing;
 use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::settled::Settled;
 use crate::daemon::signals::{self, Signal};
@@ -76,7 +77,7 @@ fn run_main_thread(
         Ok(earlier) => turn.restore_events(earlier),
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
-    // A missing or unreadable file only costs the waiting time of evicted pods.
+    // Without the file only the waiting time of evicted pods is lost.
     let earlier = file::read(&config.run_dir).map(|read| Earlier::of(read.file)).unwrap_or_default();
     let signalled = Signalled::new(&config.run_dir).earlier();
     turn.restore_unfinished(earlier, signalled, resized::read(&config.root_dir));
@@ -90,8 +91,8 @@ fn run_main_thread(
     actors.remove_volumes(Set::new()); // What an earlier daemon was removing, whatever the sources will tell.
     let once = config.runs_once.then(|| actors.tools.clock.now().mono);
     let marker = Marker::Awaited(after(limits::MARKER_PATIENCE));
-    let (workers, settled) = (Table::new(), Settled::Yes);
-    let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled };
+    let (workers, settled, publishing) = (Table::new(), Settled::Yes, Publishing::default());
+    let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled, publishing };
     Ok(main.run())
 }
 
@@ -109,8 +110,8 @@ pub(super) fn run_hollow(
     let actors = wiring::start(&config, events_in, Kind::Hollow(client), Pulses::default(), Vec::new())?;
     // It cannot be drained, so no marker is awaited.
     let marker = Marker::Known;
-    let (workers, once, settled) = (Table::new(), None, Settled::NotMine);
-    let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled };
+    let (workers, once, settled, publishing) = (Table::new(), None, Settled::NotMine, Publishing::default());
+    let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled, publishing };
     main.run();
     Ok(())
 }
@@ -157,6 +158,7 @@ struct MainLoop {
     /// `--runonce`: the time of the start.
     once: Option<Mono>,
     settled: Settled,
+    publishing: Publishing,
 }
 
 /// The sending threads live as long as this one.
@@ -180,15 +182,13 @@ impl MainLoop {
         self.settled.worked(self.now().mono);
         loop {
             // Many events in a row are published as one state, up to a bound.
-            let is_due = self.events.is_empty() || unpublished >= limits::EVENT_QUEUE;
             let now = self.now();
-            if is_due && matches!(self.marker, Marker::Known) {
+            let is_enough = self.events.is_empty() || unpublished >= limits::EVENT_QUEUE;
+            if self.publishing.may(is_enough, now.mono) && matches!(self.marker, Marker::Known) {
                 self.publish(&now);
                 unpublished = 0;
                 if let Some(report) = self.report(&now) {
-                    if let Some(host) = &self.actors.host {
-                        host.watch.stopping();
-                    }
+                    self.actors.host.as_ref().inspect(|host| host.watch.stopping());
                     return Some(report);
                 }
             }
@@ -218,7 +218,8 @@ impl MainLoop {
         let of_turn = self.turn.next_due().map(|at| at.since(now));
         let of_once = self.once.map(|begun| once::due(now.since(begun)));
         let of_pages = self.settled.due(now);
-        [of_turn, of_once, of_pages].into_iter().flatten().min().map_or(never(), after)
+        let of_state = self.publishing.due(now);
+        [of_turn, of_once, of_pages, of_state].into_iter().flatten().min().map_or(never(), after)
     }
 
     fn report(&self, now: &Now) -> Option<Report> {
@@ -229,10 +230,8 @@ impl MainLoop {
     fn handle(&mut self, message: Message, now: &Now) -> ControlFlow<()> {
         match message {
             Message::Event(event) => self.tell(event, now),
-            Message::Due => match self.marker {
-                Marker::Awaited(_) => self.marker_is_late(now),
-                Marker::Known => self.tell(Event::Tick, now),
-            },
+            Message::Due if matches!(self.marker, Marker::Awaited(_)) => self.marker_is_late(now),
+            Message::Due => self.tell(Event::Tick, now),
             Message::Signal(Signal::Rescan(drain)) => {
                 match std::mem::replace(&mut self.marker, Marker::Known) {
                     Marker::Awaited(_) => self.tell(Event::Drain(drain), now),
@@ -347,6 +346,7 @@ impl MainLoop {
                 host.limits.tell(Arc::clone(&snapshot));
                 host.writer.publish(snapshot, Arc::clone(self.turn.local_objects()));
             }
+            self.publishing.done(now.mono, self.now().mono);
         }
     }
 }
@@ -390,8 +390,8 @@ mod tests {
         .unwrap();
         let turn = Turn::new(Arc::clone(&config));
         let marker = Marker::Awaited(after(Duration::ZERO));
-        let (workers, once, settled) = (Table::new(), None, Settled::Yes);
-        let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled };
+        let (workers, once, settled, publishing) = (Table::new(), None, Settled::Yes, Publishing::default());
+        let mut main = MainLoop { turn, workers, actors, signals, events, marker, once, settled, publishing };
         // Much later than any machine needs; without it a broken loop would wait for ever.
         let (over, patience) = bounded::<()>(0);
         let watchdog = signal.clone();

@@ -14,6 +14,7 @@ pub mod kmsg;
 pub mod main_loop;
 mod notify;
 pub mod once;
+mod publishing;
 pub mod reload;
 mod settled;
 pub mod signals;

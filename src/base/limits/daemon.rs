@@ -15,6 +15,10 @@ pub const WAIT_AGAIN: Duration = Duration::from_millis(500);
 pub const READ_TRIES: u32 = 3;
 /// Time between these tries.
 pub const READ_AGAIN: Duration = Duration::from_millis(200);
+/// Time between two states that are published, in times of what the last one has taken.
+pub const PUBLISHING_REST: u32 = 9;
+/// Longest time for which a state waits to be published.
+pub const PUBLISHING_LATE: Duration = Duration::from_millis(250);
 /// Most updates queued between all sources and the main loop.
 pub const EVENT_QUEUE: usize = 64;
 /// So many refused pods are judged again each time when another pod changes; more of them wait for [`READMISSION`].
