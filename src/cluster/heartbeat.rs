@@ -73,6 +73,7 @@ impl Heartbeat {
                     let ours = self.ours(&snapshot);
                     let news = heart.told(&ask, answer, &ours, self.clock.now().mono);
                     self.tell(news, &heart);
+                    self.share(heart.confirmed_uid());
                 }
             }
         }
@@ -97,6 +98,7 @@ impl Heartbeat {
                 }
                 recv(self.node_changed) -> told => {
                     heart.has_seen(&self.pods.node(), self.clock.now().mono);
+                    self.share(heart.confirmed_uid());
                     // The sender lives as long as `self.pods`.
                     told.is_ok()
                 }
@@ -105,15 +107,20 @@ impl Heartbeat {
         })
     }
 
+    /// Tells the thread of pods the node's UID, or that it is not known now: the server refuses mirror pods of another one.
+    fn share(&self, uid: Option<&str>) {
+        let mut shared = self.shared.uid.lock().unwrap_or_else(PoisonError::into_inner);
+        if shared.as_deref() != uid {
+            *shared = uid.map(str::to_owned);
+            _ = self.tell_pods.try_send(());
+        }
+    }
+
     fn tell(&self, news: Vec<News>, heart: &Heart) {
         let name = &self.settings.name;
         for news in news {
             match news {
-                News::Registered(uid) => {
-                    log::info!("node {name} is registered at the API server");
-                    *self.shared.uid.lock().unwrap_or_else(PoisonError::into_inner) = Some(uid);
-                    _ = self.tell_pods.try_send(());
-                }
+                News::Registered(_) => log::info!("node {name} is registered at the API server"),
                 News::Rebooted => {
                     let boot = crate::base::clock::boot_id().unwrap_or_default();
                     (self.happened)(ObjectEvent::of_node(name, words::rebooted(name, &boot)));

@@ -93,3 +93,5 @@ pub const RUN_ONCE_SETS: Duration = Duration::from_secs(10);
 pub const RUN_ONCE_PODS: Duration = Duration::from_secs(1023);
 /// After this time without a change of a pod, the pages of the program that were used are given back. Longer than a pod's start takes, so that a burst does not pay for it.
 pub const SETTLED: Duration = Duration::from_secs(10);
+/// So long after the first work they are given back although there is more.
+pub const SETTLED_MOST: Duration = Duration::from_secs(60);

@@ -78,6 +78,8 @@ impl Memory {
     /// Takes every free part that has whole pages, the largest first, unmaps these, and frees all parts again.
     #[allow(unsafe_code)]
     fn give_back(&self) -> usize {
+        // Before the lock: the first call of it may need memory.
+        let page = rustix::param::page_size();
         let mut heap = self.lock();
         // SAFETY: it moves nothing that is in use.
         unsafe { heap.trim(0) };
@@ -95,7 +97,7 @@ impl Memory {
             // SAFETY: the part is as large as `SMALLEST` at least, aligned for `Held`, and nobody else has it.
             unsafe { this.write(Held { next: held, size }) };
             held = this;
-            given = given.saturating_add(unmap(part, size));
+            given = given.saturating_add(unmap(part, size, page));
         }
         while !held.is_null() {
             // SAFETY: it is one of the parts above. Their first bytes were not unmapped, and each is freed once.
@@ -110,10 +112,9 @@ impl Memory {
     }
 }
 
-/// Unmaps the whole pages of a part behind its `Held`. Returns their number of bytes.
+/// Unmaps the whole pages (of `page` bytes) of a part behind its `Held`. Returns their number of bytes.
 #[allow(unsafe_code)]
-fn unmap(part: *mut u8, size: usize) -> usize {
-    let page = rustix::param::page_size();
+fn unmap(part: *mut u8, size: usize, page: usize) -> usize {
     let used = part.addr().saturating_add(size_of::<Held>());
     let end = part.addr().saturating_add(size);
     let from = used.next_multiple_of(page);

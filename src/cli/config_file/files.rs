@@ -62,9 +62,10 @@ impl Lines {
         format!("{}:{line}", path.display())
     }
 
-    /// A relative path in a file starts from the file's directory.
+    /// A relative path in a file starts from the file's directory, also where the file itself was named by a relative path.
     pub(in crate::cli) fn beside(&self, (line, _): Place, path: &str) -> PathBuf {
-        self.file(line).0.parent().unwrap_or(Path::new("")).join(path)
+        let path = self.file(line).0.parent().unwrap_or(Path::new("")).join(path);
+        std::path::absolute(&path).unwrap_or(path)
     }
 
     /// Adds the next file; returns the offset of its lines.

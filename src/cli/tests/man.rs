@@ -114,6 +114,15 @@ fn no_flag_is_in_the_man_page_alone() {
     }
 }
 
+/// A command that a terminal of 80 columns breaks cannot be pasted.
+#[test]
+fn shown_commands_have_one_line() {
+    let all = commands_and_daemon() + &[SETTINGS, MANIFESTS].map(page).concat();
+    let shown = all.lines().filter_map(|line| line.strip_prefix(".Dl "));
+    let long: Vec<&str> = shown.filter(|line| line.replace("\\&", "").len() > 69).collect();
+    assert!(long.is_empty(), "{long:#?}");
+}
+
 #[test]
 fn exit_codes_are_in_the_man_page() {
     let page = commands_and_daemon();

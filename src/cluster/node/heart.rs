@@ -152,6 +152,12 @@ impl Heart {
         at(node, UID).as_str()
     }
 
+    /// The same, unless the object has to be read again first.
+    #[must_use]
+    pub fn confirmed_uid(&self) -> Option<&str> {
+        self.uid().filter(|_| !self.stale)
+    }
+
     /// Whether the server has had the node as Ready.
     #[must_use]
     pub fn was_ready(&self) -> bool {

@@ -128,7 +128,7 @@ impl Actor {
                     !self.objects.is_known(&key)
                         || since.is_some_and(|since| !self.objects.is_read_since(&key, since))
                         || self.look_ups.stale.contains(&key) && self.objects.can_change(&key)
-                        || self.objects.is_unbound(&key, round.now)
+                        || self.objects.is_awaited(&key, round.now)
                 }
             };
             if is_due && !round.is_gone && self.may_ask(&key, round.now) && !self.ask(&key, token, round) {
@@ -161,6 +161,7 @@ impl Actor {
         let asker = Asker::new(&self.parts, &self.server, self.node.latest.as_ref());
         let asker = asker.within(self.objects.patience(key, self.parts.patience.call));
         self.look_ups.stale.remove(key);
+        self.objects.begin(key, round.now);
         if token.is_some() {
             self.objects.begin_token(key, round.now);
         }

@@ -54,8 +54,8 @@ pub struct Objects {
     failed: Table<ObjectKey, Failed>,
     /// Service objects that are not complete, with the part that is missing.
     without: Table<ObjectKey, String>,
-    /// Claims without a volume: the time of the next request, and the wait before it.
-    unbound: Table<ObjectKey, (Mono, Duration)>,
+    /// Objects that do not exist, and claims without a volume: the time of the next request, and the wait before it.
+    awaited: Table<ObjectKey, (Mono, Duration)>,
 }
 
 /// The reason why a request failed, and when it is repeated.
@@ -78,7 +78,7 @@ impl Objects {
             refused: Table::new(),
             failed: Table::new(),
             without: Table::new(),
-            unbound: Table::new(),
+            awaited: Table::new(),
         }
     }
 
@@ -117,7 +117,7 @@ impl Objects {
         self.tokens_due.retain(|key, _| wanted(key));
         self.refused.retain(|key, _| wanted(key));
         self.failed.retain(|key, _| wanted(key));
-        self.unbound.retain(|key, _| wanted(key));
+        self.awaited.retain(|key, _| wanted(key));
         self.without.retain(|key, _| wanted(key));
     }
 
@@ -186,17 +186,34 @@ impl Objects {
         bytes <= limits::API_OBJECTS_TEXT && others().count() < limits::OBJECTS_PER_SOURCE
     }
 
-    /// When the next token or the next claim without a volume is due.
+    /// When the next token is due, or the next object that does not exist yet.
     #[must_use]
     pub fn due(&self) -> Option<Mono> {
-        let claims = self.unbound.values().map(|(due, _)| due);
-        self.tokens_due.values().chain(claims).min().copied()
+        let awaited = self.awaited.values().map(|(due, _)| due);
+        self.tokens_due.values().chain(awaited).min().copied()
     }
 
-    /// Whether a claim has no volume yet, and its next request is due.
+    /// Whether the object does not exist yet, or is a claim without a volume, and its next request is due.
     #[must_use]
-    pub fn is_unbound(&self, key: &ObjectKey, now: Mono) -> bool {
-        self.unbound.get(key).is_some_and(|(due, _)| *due <= now)
+    pub fn is_awaited(&self, key: &ObjectKey, now: Mono) -> bool {
+        self.awaited.get(key).is_some_and(|(due, _)| *due <= now)
+    }
+
+    /// Notes that an object is being requested: one that does not exist is asked for more and more rarely.
+    pub fn begin(&mut self, key: &ObjectKey, now: Mono) {
+        if let Some((due, wait)) = self.awaited.get_mut(key) {
+            *wait = wait.saturating_mul(2).min(limits::API_BACKOFF_MAX);
+            *due = now.after(*wait);
+        }
+    }
+
+    /// Notes whether the object has to be asked for again until it exists.
+    fn awaits(&mut self, key: &ObjectKey, awaits: bool, now: Mono) {
+        if awaits {
+            self.awaited.get_or_insert(key.clone(), (now.after(self.again), self.again));
+        } else {
+            self.awaited.remove(key);
+        }
     }
 
     /// Whether a token has to be made or renewed.
@@ -272,6 +289,7 @@ impl Objects {
             Err(error) => return Err(error),
         };
         self.refused.remove(key);
+        self.awaits(key, matches!(known, Known::Missing), now);
         self.known.insert(key.clone(), known);
         Ok(())
     }
@@ -311,13 +329,7 @@ impl Objects {
         self.refused.remove(key);
         let is_bound =
             |known: &Known| matches!(known, Known::Found { object, .. } if claims::is_bound(object));
-        if is_bound(&fresh) || self.known.get(key).is_some_and(is_bound) {
-            self.unbound.remove(key);
-        } else {
-            let wait = self.unbound.get(key).map_or(self.again, |(_, wait)| wait.saturating_mul(2));
-            let wait = wait.min(limits::API_BACKOFF_MAX);
-            self.unbound.insert(key.clone(), (now.after(wait), wait));
-        }
+        self.awaits(key, !is_bound(&fresh) && !self.known.get(key).is_some_and(is_bound), now);
         let same = |known: &Known| match (known, &fresh) {
             (Known::Found { object, .. }, Known::Found { object: fresh, .. }) => object == fresh,
             _ => false,

@@ -238,6 +238,25 @@ fn an_object_whose_reading_hangs_does_not_hold_up_those_of_other_pods() {
     });
 }
 
+/// It was found with the common round, a minute later.
+#[test]
+fn an_object_that_is_made_later_than_its_pod_is_found_soon() {
+    let of = json!({"volumes": [{"name": "v", "configMap": {"name": "cm"}}]});
+    static ASKED_FOR: AtomicUsize = AtomicUsize::new(0);
+    let pods = vec![pod("early", &of, &json!({}))];
+    let rig = with("api-later-object", patience(), pods, |asked, out| {
+        let is_it = asked.line.contains("configmaps/cm");
+        if !is_it || ASKED_FOR.fetch_add(1, Ordering::SeqCst) < 3 {
+            return not_found(out);
+        }
+        let object = json!({"metadata": {"name": "cm", "namespace": "shop"}, "data": {"a": "b"}});
+        answer(out, 200, &object.to_string())
+    });
+    let set = rig.set("the pod without it", |set| names(set) == ["early"]);
+    assert!(set.objects.iter().all(|it| it.key.to_string() != "ConfigMap shop/cm"), "{:?}", set.objects);
+    rig.set("the ConfigMap", |set| set.objects.iter().any(|it| it.key.to_string() == "ConfigMap shop/cm"));
+}
+
 #[test]
 fn a_pod_that_cannot_be_read_is_kept_as_it_was_and_told() {
     let lists = AtomicUsize::new(0);

@@ -18,7 +18,9 @@ fn a_node_that_somebody_else_removes_or_makes_anew_is_registered_at_once() {
         rig.story.clear();
         rig.news.clear();
         let now = rig.now().mono;
+        assert_eq!(rig.heart.confirmed_uid(), Some("node-uid"));
         rig.heart.has_seen(&seen, now);
+        assert_eq!(rig.heart.confirmed_uid(), None, "no mirror pod names the old one");
         let is_gone = std::cell::Cell::new(seen == NodeSeen::Missing);
         let until = rig.millis + 4_000;
         rig.run(until, |ask| match ask {
@@ -42,6 +44,7 @@ fn a_node_that_somebody_else_removes_or_makes_anew_is_registered_at_once() {
         assert_eq!(words.first_chunk::<2>(), Some(&begin), "{seen:?}: {words:?}");
         assert!(words.contains(&"patch") && words.contains(&"read lease"), "{seen:?}: {words:?}");
         assert_eq!(rig.news, [News::Registered("later-uid".to_owned())], "{seen:?}");
+        assert_eq!(rig.heart.confirmed_uid(), Some("later-uid"), "{seen:?}");
     }
 }
 
