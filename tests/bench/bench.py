@@ -241,7 +241,8 @@ def fake(o, R):
                   f"fake_kib_per_pod_{pods}": (node.usage()["pss"] - m0) * 1024 / pods}
             [node.take(f"f{i}") for i in range(pods)]
             until(lambda: node.running() == 0, 120, "all pods are gone")
-            time.sleep(10)
+            # It is given back ten seconds after the last work.
+            time.sleep(20)
             if pods == max(o.fake): R["fake_left_mib"] = node.usage()["pss"] - m0
         finally: node.close()
 
