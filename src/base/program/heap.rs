@@ -4,7 +4,7 @@
 //! thread, and none of them needs fast allocation. dlmalloc gives back the end of its memory alone. After a burst of pods
 //! the few objects that stay lie all over it, and keep as much as all pods together had needed.
 //!
-//! Never here: a read or a write of an object, or of what its layout says.
+//! Never here: an object that is in use is moved, read or written.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
@@ -53,7 +53,7 @@ unsafe impl GlobalAlloc for Heap {
 }
 
 /// Gives the unused pages of this process's heap back to the kernel. Returns their number of bytes, also of those that were
-/// given back before. Other threads wait meanwhile, for about a millisecond for each 10 MiB.
+/// given back before. Other threads that need memory wait meanwhile.
 pub fn give_back() -> usize {
     ALL.give_back()
 }
@@ -147,10 +147,7 @@ unsafe impl Allocator for Pages {
     fn remap(&self, at: *mut u8, before: usize, after: usize, can_move: bool) -> *mut u8 {
         let flags = if can_move { MremapFlags::MAYMOVE } else { MremapFlags::empty() };
         // SAFETY: dlmalloc names a mapping of its own, and uses the place that is returned.
-        let moved = (self.grows || after <= before)
-            .then(|| unsafe { mremap(at.cast(), before, after, flags) }.ok())
-            .flatten();
-        moved.map_or(ptr::null_mut(), <*mut _>::cast)
+        unsafe { mremap(at.cast(), before, after, flags) }.map_or(ptr::null_mut(), <*mut _>::cast)
     }
 
     fn free_part(&self, at: *mut u8, before: usize, after: usize) -> bool {

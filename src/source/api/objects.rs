@@ -257,6 +257,7 @@ impl Objects {
             (Err(error), Some(_), _) => return Err(error),
             (Err(error), None, None) => Err(error),
         };
+        let awaits = asked.as_ref().is_err_and(ApiError::is_not_found);
         let known = match asked {
             Ok(value) => match decode::object(&value, key.kind, acceptor, server) {
                 Ok(object) => {
@@ -289,7 +290,7 @@ impl Objects {
             Err(error) => return Err(error),
         };
         self.refused.remove(key);
-        self.awaits(key, matches!(known, Known::Missing), now);
+        self.awaits(key, awaits, now);
         self.known.insert(key.clone(), known);
         Ok(())
     }

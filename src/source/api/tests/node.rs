@@ -75,15 +75,14 @@ fn a_taint_that_comes_or_goes_is_known_to_the_pods_that_come_then() {
     }
 }
 
-/// The events of the node and of its pods come by connections of their own.
-#[test]
-fn a_pod_that_the_known_node_refuses_has_the_node_read_at_once() {
-    let serve = |asked: &Asked, out: &mut dyn Write| {
+/// Whether a pod is judged by a taint, when the watch tells of one, and the server answers so to a request for the node.
+fn is_judged_by_the_taint(name: &str, node_now: String) -> bool {
+    let serve = move |asked: &Asked, out: &mut dyn Write| {
         if asked.line.starts_with("GET /api/v1/pods?") {
             return stream_pods(out, &AtomicBool::new(false));
         }
         if asked.line.starts_with("GET /api/v1/nodes/n1") {
-            return answer(out, 200, &node(false).to_string());
+            return answer(out, 200, &node_now);
         }
         if !asked.line.starts_with("GET /api/v1/nodes?") {
             return not_found(out);
@@ -93,32 +92,22 @@ fn a_pod_that_the_known_node_refuses_has_the_node_read_at_once() {
         thread::sleep(PATIENCE);
         Ok(false)
     };
-    let rig: Rig = start("api-later-node", Box::new(serve));
+    let rig: Rig = start(name, Box::new(serve));
     let first = rig.set("the pod", |set| names(set) == ["p0000"]);
-    assert!(first.node.is_some() && !is_tainted(&first));
+    assert!(first.node.is_some());
+    is_tainted(&first)
+}
+
+/// The events of the node and of its pods come by connections of their own.
+#[test]
+fn a_pod_that_the_known_node_refuses_has_the_node_read_at_once() {
+    assert!(!is_judged_by_the_taint("api-later-node", node(false).to_string()));
 }
 
 /// Such an answer has no taints: the pod was admitted.
 #[test]
 fn an_answer_that_is_no_node_is_not_taken_for_one_without_taints() {
-    let serve = |asked: &Asked, out: &mut dyn Write| {
-        if asked.line.starts_with("GET /api/v1/pods?") {
-            return stream_pods(out, &AtomicBool::new(false));
-        }
-        if asked.line.starts_with("GET /api/v1/nodes/n1") {
-            return answer(out, 200, "{}");
-        }
-        if !asked.line.starts_with("GET /api/v1/nodes?") {
-            return not_found(out);
-        }
-        begin(out)?;
-        chunk(out, &(event("ADDED", &node(true)) + &event("BOOKMARK", &end_of_nodes())))?;
-        thread::sleep(PATIENCE);
-        Ok(false)
-    };
-    let rig: Rig = start("api-no-node", Box::new(serve));
-    let first = rig.set("the pod", |set| names(set) == ["p0000"]);
-    assert!(first.node.is_some() && is_tainted(&first));
+    assert!(is_judged_by_the_taint("api-no-node", "{}".to_owned()));
 }
 
 /// The heartbeat did not hear of it before its next report.
