@@ -3,9 +3,10 @@
 //!
 //! Never here: a decision about a pod.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -28,15 +29,15 @@ pub(super) struct KernelLog {
 }
 
 impl KernelLog {
-    /// Starts the thread `pk-kmsg`, which reads the kernel's log from now on. Returns `None` if the log cannot be read:
-    /// the daemon works without it, and Docker reports most kills.
+    /// Starts the thread `pk-kmsg`, which reads the kernel's log: first what it still has of earlier kills, for Docker may
+    /// have missed one, and the daemon that heard of it has ended. Returns `None` if the log cannot be read: the daemon
+    /// works without it, and Docker reports most kills.
     ///
     /// # Errors
     /// The thread could not be started.
     pub(super) fn start(path: &Path, out: Sender<Event>) -> io::Result<Option<KernelLog>> {
         let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
-        let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let log = match opened.and_then(|mut log| log.seek(SeekFrom::End(0)).map(|_| log)) {
+        let log = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
             Ok(log) => log,
             Err(error) => {
                 log::info!(
@@ -47,9 +48,45 @@ impl KernelLog {
             }
         };
         let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        thread::spawn("pk-kmsg", limits::WORKER_STACK, move || follow(log, &stopped, &out))?;
+        thread::spawn("pk-kmsg", limits::WORKER_STACK, move || {
+            let mut log = log;
+            let earlier = earlier(&mut log);
+            if earlier.is_empty() || out.send(Event::OutOfMemoryEarlier(earlier)).is_ok() {
+                follow(log, &stopped, &out);
+            }
+        })?;
         Ok(Some(KernelLog { _stop: stop }))
     }
+}
+
+/// The containers of the latest kills that the log still has. The log is at its end then.
+fn earlier(log: &mut (impl Read + Seek)) -> Vec<String> {
+    let mut found: VecDeque<String> = VecDeque::new();
+    for _ in 0..limits::KERNEL_RECORDS {
+        let mut record = [0_u8; limits::KERNEL_RECORD];
+        match log.read(&mut record) {
+            Ok(0) => return found.into(),
+            Ok(length) => {
+                let record = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
+                let Some(id) = parse(&record).and_then(|kill| kill.container) else { continue };
+                if !found.contains(&id) {
+                    found.push_back(id);
+                }
+                if found.len() > limits::OOM_EARLIER {
+                    found.pop_front();
+                }
+            }
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::PIPE | Errno::INTR) => {}
+                // It is at its end, or cannot be read: the one who follows it tells.
+                _ => return found.into(),
+            },
+        }
+    }
+    if let Err(error) = log.seek(SeekFrom::End(0)) {
+        log::debug!("the rest of the kernel's log is not skipped: {error}");
+    }
+    found.into()
 }
 
 /// Reads until the handle is gone, the main loop is gone, or the log cannot be read any more.
@@ -175,6 +212,60 @@ mod tests {
         ] {
             check(other, None);
         }
+    }
+
+    /// A log that gives one record for each read.
+    struct Records {
+        all: Vec<Result<String, Errno>>,
+        is_skipped: bool,
+    }
+
+    impl Read for Records {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let next = if self.all.is_empty() { Err(Errno::AGAIN) } else { self.all.remove(0) };
+            let next = next?;
+            out[..next.len()].copy_from_slice(next.as_bytes());
+            Ok(next.len())
+        }
+    }
+
+    impl Seek for Records {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.is_skipped = to == SeekFrom::End(0);
+            Ok(0)
+        }
+    }
+
+    /// Regression: a container that Docker had missed the kill of had failed with `OOMKilled`, and after a restart of the
+    /// daemon with `Error`.
+    #[test]
+    fn the_kills_that_the_log_still_has_are_known_at_the_start() {
+        let id = |n: usize| format!("{n:064x}");
+        let kill = |n: usize| {
+            let limit = "CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,oom_memcg=/kubepods/podu";
+            Ok(format!(
+                "6,3,5,-;oom-kill:constraint={limit},task_memcg=/kubepods/podu/{},task=a,pid=7,uid=0",
+                id(n)
+            ))
+        };
+        let other = || Ok("6,1,2,-;veth0: entered disabled state".to_owned());
+        let check = |all: Vec<Result<String, Errno>>, expected: Vec<usize>, is_skipped: bool| {
+            let mut log = Records { all, is_skipped: false };
+            let expected: Vec<String> = expected.into_iter().map(id).collect();
+            assert_eq!((earlier(&mut log), log.is_skipped), (expected, is_skipped));
+        };
+        check(vec![], vec![], false);
+        check(
+            vec![Err(Errno::PIPE), kill(1), other(), kill(2), Err(Errno::INTR), kill(1)],
+            vec![1, 2],
+            false,
+        );
+        check(vec![kill(1), Err(Errno::INVAL), kill(2)], vec![1], false);
+        let most = limits::OOM_EARLIER;
+        check((0..most + 5).map(kill).collect(), (5..most + 5).collect(), false);
+        let mut long: Vec<_> = vec![kill(1)];
+        long.extend((0..limits::KERNEL_RECORDS).map(|_| other()));
+        check(long, vec![1], true);
     }
 
     #[test]

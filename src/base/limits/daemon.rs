@@ -29,6 +29,10 @@ pub const READMITTED_TOGETHER: usize = 256;
 pub const READMISSION: Duration = Duration::from_secs(1);
 /// Bytes of the longest record in the kernel's log.
 pub const KERNEL_RECORD: usize = 8192;
+/// Most records of the kernel's log that are read at the start, as many as fit into 16 MiB of it and more.
+pub const KERNEL_RECORDS: usize = 1 << 18;
+/// Most containers that are remembered of earlier out-of-memory kills.
+pub const OOM_EARLIER: usize = 256;
 /// Most out-of-memory kills that are reported in one [`OOM_WINDOW`].
 pub const OOM_KILLS: usize = 32;
 /// See [`OOM_KILLS`].

@@ -9,8 +9,8 @@ use super::orphans::Sweep;
 use super::versioned::Versioned;
 use super::{Effect, OutOfMemory, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
-use crate::base::order;
 use crate::base::table::{Set, Table};
+use crate::base::{limits, order};
 use crate::machine::{FirstList, Hint, StopOrder, Wish};
 use crate::mapping::observe;
 use crate::merge::Running;
@@ -86,6 +86,8 @@ pub(super) struct Known {
     pub(super) deleted: Table<PodKey, Arc<DesiredPod>>,
     /// Identities without a worker for which an event came after that list.
     changed: Set<PodKey>,
+    /// Containers in which the kernel killed a process, and whose workers do not know it; at most [`limits::OOM_EARLIER`].
+    starved: Set<String>,
     /// Sandboxes in that list that are not on the network of [`Config::network`](crate::daemon::config::Config).
     pub(super) elsewhere: Table<PodKey, Elsewhere>,
 }
@@ -100,6 +102,7 @@ impl Known {
             found: Versioned::default(),
             deleted: Table::new(),
             changed: Set::new(),
+            starved: Set::new(),
             elsewhere: Table::new(),
         }
     }
@@ -335,8 +338,35 @@ impl Turn {
                 format!("the kernel killed process {process} ({pid}){of}: a memory limit is reached"),
             );
         }
-        if let Some((key, id)) = owner {
-            self.hint(&key, Hint::OutOfMemory(id));
+        match (owner, container) {
+            (Some((key, id)), _) => self.hint(&key, Hint::OutOfMemory(id)),
+            // Its worker may not have told yet that it has it.
+            (None, Some(id)) => self.out_of_memory_earlier(vec![id]),
+            (None, None) => {}
+        }
+    }
+
+    /// The workers are told when they have these containers.
+    pub(super) fn out_of_memory_earlier(&mut self, containers: Vec<String>) {
+        if self.docker.starved.len().saturating_add(containers.len()) > limits::OOM_EARLIER {
+            self.docker.starved.clear();
+        }
+        self.docker.starved.extend(containers);
+        let keys: Vec<PodKey> = self.entries.keys().cloned().collect();
+        keys.iter().for_each(|key| self.tell_starved(key));
+    }
+
+    /// Tells the pod's worker in which of the containers that it has the kernel killed a process.
+    pub(super) fn tell_starved(&mut self, key: &PodKey) {
+        if self.docker.starved.is_empty() {
+            return;
+        }
+        let Some(worker) = self.entries.get(key).and_then(|entry| entry.worker.as_ref()) else { return };
+        let own: Vec<String> =
+            worker.seen.keys().filter(|id| self.docker.starved.contains(*id)).cloned().collect();
+        for id in own {
+            self.docker.starved.remove(&id);
+            self.out.push(Effect::Hint(key.clone(), Hint::OutOfMemory(id)));
         }
     }
 

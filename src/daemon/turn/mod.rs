@@ -101,6 +101,8 @@ pub enum Event {
     ImagesCame(Vec<String>),
     /// The kernel killed a process for want of memory.
     OutOfMemory(OutOfMemory),
+    /// Containers in which the kernel killed a process before this daemon began; at most [`limits::OOM_EARLIER`].
+    OutOfMemoryEarlier(Vec<String>),
     /// The keeper looked at the node.
     Node(News),
     /// Threads that hang now; none when all are well again.
@@ -149,9 +151,9 @@ pub enum RuntimeEvent {
 /// A process that the kernel killed for want of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// The kernel killed the process for an out-of-memory state.
+    /// The id of the container that the process was of, if it was of one.
     pub container: Option<String>,
-    /// The node had no memory left; otherwise a cgroup was at its limit.
+    /// Whether the node had no memory left; otherwise a cgroup was at its limit.
     pub of_the_node: bool,
     /// Name of the process, at most 15 bytes, chosen by the process.
     pub process: String,
@@ -296,6 +298,7 @@ impl Turn {
             Event::Worker { key, report } => self.report(&key, report, now),
             Event::Happened(event) => self.record(event, now),
             Event::OutOfMemory(kill) => self.out_of_memory(kill, now),
+            Event::OutOfMemoryEarlier(containers) => self.out_of_memory_earlier(containers),
             Event::Node(news) => self.node_told(news, now),
             Event::SpawnFailed { key, why } => self.spawn_failed(key, &why, now),
             Event::ImagesCame(names) => self.hint_workers(&Hint::Images(names)),

@@ -341,6 +341,7 @@ impl Turn {
                 if ran && !worker.runs() && entry.is_over() || counted && !self.counts_earlier(key) {
                     self.readmit(&[], now);
                 }
+                self.tell_starved(key);
             }
             Report::Dead(dead) => {
                 worker.dead = dead;

@@ -60,6 +60,14 @@ fn a_kill_for_want_of_memory_is_told_to_the_pod_that_has_the_container() {
     let both = log(&format!("{node} of pod default/a, container a-a-1-app-0"));
     assert_eq!(rig.handle(kill(Some("a-a-1-app-0"), true)), [both.as_str(), hint]);
     assert_eq!(rig.handle(kill(None, true)), [log(&format!("node n1: SystemOOM: {node}")).as_str()]);
+    // A worker that has just started a container, or a daemon that has just started, has not told of it yet.
+    assert_eq!(rig.handle(kill(Some("b-b-1-app-0"), false)), [""; 0]);
+    let earlier = ["gone", "b-b-1-app-0"].map(str::to_owned).to_vec();
+    assert_eq!(rig.handle(Event::OutOfMemoryEarlier(earlier)), [""; 0]);
+    assert_eq!(rig.seen("b", &["b/b-1/app exited"]), ["hint b OutOfMemory(\"b-b-1-app-0\")"]);
+    assert_eq!(rig.seen("b", &["b/b-1/app exited"]), [""; 0], "it is told once");
+    let late = vec!["a-a-1-app-0".to_owned()];
+    assert_eq!(rig.handle(Event::OutOfMemoryEarlier(late)), [hint]);
     // A kill in another program's container, or in a process outside of containers that reached its own limit.
     assert_eq!(rig.handle(kill(Some("other"), false)), [""; 0]);
     assert_eq!(rig.handle(kill(None, false)), [""; 0]);
