@@ -5,6 +5,7 @@
 //! annotations in a manifest are ignored.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::pod::DesiredPod;
 
@@ -45,24 +46,40 @@ impl Runtimes {
     /// server; otherwise it is the handler itself.
     ///
     /// # Errors
-    /// There is no runtime, in the kubelet's words.
-    pub fn of(&self, pod: &DesiredPod, in_cluster: bool) -> Result<Option<&str>, String> {
+    /// There is no runtime.
+    pub fn of(&self, pod: &DesiredPod, in_cluster: bool) -> Result<Option<&str>, NoRuntime> {
         let Some(class) = class(pod) else { return Ok(None) };
-        let handler = if in_cluster {
-            annotation(pod, HANDLER).ok_or_else(|| {
-                format!(
-                    "failed to get runtime handler for RuntimeClass {class:?}: runtimeclass.node.k8s.io {class:?} not found"
-                )
-            })?
-        } else {
-            class
+        let handler = match in_cluster {
+            true => annotation(pod, HANDLER).ok_or_else(|| NoRuntime::Class(class.to_owned()))?,
+            false => class,
         };
         let found = self.0.get(handler).map(String::as_str);
-        found.map(Some).ok_or_else(|| {
-            format!(
+        found.map(Some).ok_or_else(|| NoRuntime::Handler(handler.to_owned()))
+    }
+}
+
+/// Why there is no runtime for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoRuntime {
+    /// The API server has no such class yet. The kubelet tries again, too.
+    Class(String),
+    /// This node has no runtime for the handler.
+    Handler(String),
+}
+
+impl fmt::Display for NoRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // The kubelet's words (`pkg/kubelet/runtimeclass/runtimeclass_manager.go`).
+            NoRuntime::Class(class) => write!(
+                f,
+                "failed to get runtime handler for RuntimeClass {class:?}: runtimeclass.node.k8s.io {class:?} not found"
+            ),
+            NoRuntime::Handler(handler) => write!(
+                f,
                 "RuntimeHandler {handler:?} not supported: this node has no --runtime-class {handler}=RUNTIME"
-            )
-        })
+            ),
+        }
     }
 }
 
@@ -108,11 +125,16 @@ mod tests {
         assert_eq!(all.of(&pod("{containers: [{name: a}]}"), true), Ok(None));
         assert_eq!(all.of(&spec("gvisor"), false), Ok(Some("runsc")));
         assert!(
-            all.of(&spec("kata"), false).unwrap_err().starts_with("RuntimeHandler \"kata\" not supported")
+            all.of(&spec("kata"), false)
+                .unwrap_err()
+                .to_string()
+                .starts_with("RuntimeHandler \"kata\" not supported")
         );
         // In a cluster, a class may have a handler of another name.
         let mut safe = spec("safe");
-        assert!(all.of(&safe, true).unwrap_err().contains("runtimeclass.node.k8s.io \"safe\" not found"));
+        let missing = all.of(&safe, true).unwrap_err();
+        assert_eq!(missing, NoRuntime::Class("safe".to_owned()));
+        assert!(missing.to_string().contains("runtimeclass.node.k8s.io \"safe\" not found"));
         safe.metadata.annotations.get_or_insert_default().insert(HANDLER.to_owned(), "gvisor".to_owned());
         assert_eq!(all.of(&safe, true), Ok(Some("runsc")));
     }

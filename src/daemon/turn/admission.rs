@@ -13,6 +13,7 @@ use crate::daemon::config::Config;
 use crate::eviction::preemption::PODS;
 use crate::mapping::security;
 use crate::node::pressure::Pressures;
+use crate::node::runtimes::NoRuntime;
 use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{ContainerKind, DesiredPod};
 
@@ -195,10 +196,11 @@ fn abilities(pod: &DesiredPod, config: &Config, chosen: Chosen<'_>) -> Result<()
         let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
         return refuse(Reason::AppArmor, &app_armor_field(pod), message.to_owned());
     }
-    if let Err(why) = node.runtimes.of(pod, matches!(chosen, Chosen::ByCluster(_))) {
-        return refuse(Reason::Runtime, "spec.runtimeClassName", why);
+    match node.runtimes.of(pod, matches!(chosen, Chosen::ByCluster(_))) {
+        Err(why @ NoRuntime::Handler(_)) => refuse(Reason::Runtime, "spec.runtimeClassName", why.to_string()),
+        // It may come yet: the pod is held until then.
+        Err(NoRuntime::Class(_)) | Ok(_) => Ok(()),
     }
-    Ok(())
 }
 
 fn refuse(reason: Reason, field: &str, message: String) -> Result<(), Rejection> {

@@ -24,6 +24,8 @@ use crate::status;
 pub(super) const WAITS: &str = "WaitingForPods";
 /// Reason in the status of a critical pod that waits until others have gone for it.
 pub(super) const NO_ROOM: &str = "WaitingForRoom";
+/// Reason in the status of a pod whose RuntimeClass the API server does not have.
+pub(super) const NO_CLASS: &str = "WaitingForRuntimeClass";
 /// Reason in the status of a pod that would close a cycle.
 pub(super) const CYCLE: &str = "DependencyCycle";
 /// Message of a pod on a drained node.
@@ -47,6 +49,8 @@ pub(super) enum Why {
     After(Mono),
     /// Waits until pods that were told to stop have made room.
     Room,
+    /// Waits until the API server has its RuntimeClass.
+    RuntimeClass,
     Cycle,
 }
 
@@ -58,6 +62,7 @@ impl Why {
             Why::Drained => "NodeShutdown",
             Why::After(_) => WAITS,
             Why::Room => NO_ROOM,
+            Why::RuntimeClass => NO_CLASS,
             Why::Cycle => CYCLE,
         }
     }
@@ -87,6 +92,16 @@ impl Turn {
                 self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
             }
             return self.hold(pod, Why::Cycle, &way, now);
+        }
+        if over == Over::No
+            && let Some(why) = self.lacks_runtime_class(&pod)
+        {
+            let held = self.entries.get(&pod.key).and_then(Entry::held);
+            if !held.is_some_and(|held| held.why == Why::RuntimeClass && held.pod.uid == pod.uid) {
+                let words = words::sandbox_failed(&why);
+                self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
+            }
+            return self.hold(pod, Why::RuntimeClass, &why, now);
         }
         self.reject_later_duplicates(&pod, now);
         if let Err(rejection) = self.admit(&pod, over.room()) {
@@ -167,12 +182,14 @@ impl Turn {
         let known = old.is_some_and(|old| old.pod.uid == pod.uid && old.why.reason() == reason);
         let status = match why {
             Why::Cycle => status::rejected(&pod, reason, message, now.wall),
-            Why::Drained | Why::After(_) | Why::Room => status::held(&pod, reason, message, now.wall),
+            Why::Drained | Why::After(_) | Why::Room | Why::RuntimeClass => {
+                status::held(&pod, reason, message, now.wall)
+            }
         };
         let line = match why {
             Why::After(_) | Why::Room => Some(format!("pod {}: {message}", pod.key)),
             // Logged once, for the node; by its event.
-            Why::Drained | Why::Cycle => None,
+            Why::Drained | Why::RuntimeClass | Why::Cycle => None,
         };
         let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
         self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));

@@ -16,7 +16,7 @@ use super::entry::{Blocked, Entry};
 use crate::base::clock::Now;
 use crate::base::table::Table;
 use crate::node::devices::ASSIGNED;
-use crate::node::runtimes::{self, RUNTIME};
+use crate::node::runtimes::{self, NoRuntime, RUNTIME};
 use crate::pod::{self, DesiredPod, PodKey, Source};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
@@ -77,6 +77,15 @@ impl Turn {
                 pod.metadata.annotations.get_or_insert_default().insert(ASSIGNED.to_owned(), given);
                 Arc::new(pod)
             }
+        }
+    }
+
+    /// Why the handler of the pod's RuntimeClass is not known, if the API server has no such class.
+    pub(super) fn lacks_runtime_class(&self, pod: &DesiredPod) -> Option<String> {
+        let in_cluster = pod.source == Source::Api && self.config.sources.in_cluster();
+        match self.config.node.runtimes.of(pod, in_cluster) {
+            Err(why @ NoRuntime::Class(_)) => Some(why.to_string()),
+            Err(NoRuntime::Handler(_)) | Ok(_) => None,
         }
     }
 

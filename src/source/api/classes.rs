@@ -22,8 +22,14 @@ use crate::pod::DesiredPod;
 /// Kind of the object.
 pub const KIND: &str = "RuntimeClass";
 
-/// Handlers by class; `None` when the server has no such class.
-type Handlers = Table<String, Option<String>>;
+/// What the server said of a class.
+#[derive(Debug)]
+enum Class {
+    /// Its handler.
+    Handler(String),
+    /// There is no such class. It is asked for again, after a wait that doubles.
+    Missing { again: Mono, wait: Duration },
+}
 
 /// The reason why the request for a class failed, and when it is repeated.
 #[derive(Debug)]
@@ -35,7 +41,7 @@ struct Failed {
 /// What is known of runtime classes.
 #[derive(Debug, Default)]
 pub struct Classes {
-    handlers: Handlers,
+    known: Table<String, Class>,
     under_way: UnderWay<String, Result<Option<String>, ApiError>>,
     failed: Table<String, Failed>,
 }
@@ -43,7 +49,7 @@ pub struct Classes {
 impl Classes {
     /// Forgets the classes that no pod names any more.
     pub fn retain(&mut self, wanted: &Set<&str>) {
-        self.handlers.retain(|class, _| wanted.contains(class.as_str()));
+        self.known.retain(|class, _| wanted.contains(class.as_str()));
         self.under_way.retain(|class| wanted.contains(class.as_str()));
         self.failed.retain(|class, _| wanted.contains(class.as_str()));
     }
@@ -53,7 +59,7 @@ impl Classes {
     pub fn is_known(&self, pod: &DesiredPod) -> bool {
         runtimes::class(pod).is_none_or(|class| {
             let is_open = self.under_way.has(class) || self.failed.contains_key(class);
-            self.handlers.contains_key(class) && !is_open
+            self.known.contains_key(class) && !is_open
         })
     }
 
@@ -69,6 +75,18 @@ impl Classes {
         self.failed.get(runtimes::class(pod)?).map(|failed| failed.why.as_str())
     }
 
+    /// When a class is due that does not exist yet.
+    #[must_use]
+    pub fn due(&self) -> Option<Mono> {
+        let missing = self.known.iter().filter(|(class, _)| !self.under_way.has(class.as_str()));
+        missing
+            .filter_map(|(_, class)| match class {
+                Class::Missing { again, .. } => Some(*again),
+                Class::Handler(_) => None,
+            })
+            .min()
+    }
+
     /// Whether to ask for the class of this pod. A class that was missing may exist by now.
     #[must_use]
     pub fn is_due(&self, pod: &DesiredPod, is_new: bool, now: Mono) -> bool {
@@ -76,10 +94,10 @@ impl Classes {
             let may_ask = !self.under_way.has(class)
                 && !self.under_way.is_full()
                 && self.failed.get(class).is_none_or(|failed| failed.again <= now);
-            let is_wanted = match self.handlers.get(class) {
+            let is_wanted = match self.known.get(class) {
                 None => true,
-                Some(None) => is_new,
-                Some(Some(_)) => false,
+                Some(Class::Missing { again, .. }) => is_new || *again <= now,
+                Some(Class::Handler(_)) => false,
             };
             is_wanted && may_ask
         })
@@ -102,35 +120,55 @@ impl Classes {
             return false;
         }
         let wait = if is_slow { Duration::ZERO } else { limits::API_LOOK_UP_QUICK };
-        self.take_answers(wait, now.after(again));
+        self.take_answers(wait, now, again);
         !self.under_way.has(&class)
     }
 
     /// Takes the answers that have come, and those that come within this time as long as none is there. What has failed is
-    /// asked for again at `again`.
-    pub fn take_answers(&mut self, wait: Duration, again: Mono) {
+    /// asked for again after `again`, and what is missing more and more rarely.
+    pub fn take_answers(&mut self, wait: Duration, now: Mono, again: Duration) {
         let mut wait = wait;
         while let Some((class, result)) = self.under_way.next(std::mem::take(&mut wait)) {
             match result {
-                Ok(handler) => _ = self.handlers.insert(class, handler),
-                Err(error) => _ = self.failed.insert(class, Failed { why: error.to_string(), again }),
+                Ok(Some(handler)) => _ = self.known.insert(class, Class::Handler(handler)),
+                Ok(None) => {
+                    let wait = match self.known.get(&class) {
+                        Some(Class::Missing { wait, .. }) => {
+                            wait.saturating_mul(2).min(limits::API_BACKOFF_MAX)
+                        }
+                        Some(Class::Handler(_)) | None => again,
+                    };
+                    self.known.insert(class, Class::Missing { again: now.after(wait), wait });
+                }
+                Err(error) => {
+                    let again = now.after(again);
+                    self.failed.insert(class, Failed { why: error.to_string(), again });
+                }
             }
+        }
+    }
+
+    fn handler(&self, class: &str) -> Option<&str> {
+        match self.known.get(class)? {
+            Class::Handler(handler) => Some(handler),
+            Class::Missing { .. } => None,
         }
     }
 
     /// The pod with the handler of its class.
     #[must_use]
     pub fn write(&self, pod: &Arc<DesiredPod>) -> Arc<DesiredPod> {
-        let handler = runtimes::class(pod).and_then(|class| self.handlers.get(class)?.as_ref());
-        let Some(handler) = handler else { return Arc::clone(pod) };
+        let Some(handler) = runtimes::class(pod).and_then(|class| self.handler(class)) else {
+            return Arc::clone(pod);
+        };
         let mut pod = DesiredPod::clone(pod);
-        pod.metadata.annotations.get_or_insert_default().insert(HANDLER.to_owned(), handler.clone());
+        pod.metadata.annotations.get_or_insert_default().insert(HANDLER.to_owned(), handler.to_owned());
         Arc::new(pod)
     }
 
     /// The classes in stored form.
     pub fn texts(&self) -> impl Iterator<Item = String> {
-        let found = self.handlers.iter().filter_map(|(class, handler)| Some((class, handler.as_ref()?)));
+        let found = self.known.keys().filter_map(|class| Some((class, self.handler(class)?)));
         found.map(|(class, handler)| {
             json!({"kind": KIND, "metadata": {"name": class}, "handler": handler}).to_string()
         })
@@ -140,7 +178,7 @@ impl Classes {
     pub fn remember(&mut self, own: &Value) {
         let text = |path: &str| own.pointer(path).and_then(Value::as_str).map(str::to_owned);
         if let (Some(class), Some(handler)) = (text("/metadata/name"), text("/handler")) {
-            self.handlers.insert(class, Some(handler));
+            self.known.insert(class, Class::Handler(handler));
         }
     }
 }
@@ -173,9 +211,12 @@ mod tests {
             Arc::new(pod("{runtimeClassName: safe, containers: [{name: a}]}")),
             Arc::new(pod("{containers: [{name: a}]}")),
         );
-        let handlers =
-            Table::from([("safe".to_owned(), Some("runsc".to_owned())), ("gone".to_owned(), None)]);
-        let mut classes = Classes { handlers, ..Classes::default() };
+        let missing = Class::Missing { again: Mono::default(), wait: Duration::ZERO };
+        let known = Table::from([
+            ("safe".to_owned(), Class::Handler("runsc".to_owned())),
+            ("gone".to_owned(), missing),
+        ]);
+        let mut classes = Classes { known, ..Classes::default() };
         let mut again = Classes::default();
         assert!(
             again.is_due(&safe, false, Mono::default()) && !again.is_known(&safe) && again.is_known(&plain)
@@ -184,8 +225,29 @@ mod tests {
         let written = again.write(&safe);
         assert_eq!(written.metadata.annotations.as_ref().unwrap()[HANDLER], "runsc");
         assert!(Arc::ptr_eq(&again.write(&plain), &plain));
-        assert!(!again.is_due(&safe, true, Mono::default()) && again.handlers.len() == 1);
+        assert!(!again.is_due(&safe, true, Mono::default()) && again.known.len() == 1);
         classes.retain(&Set::from(["safe"]));
-        assert_eq!(classes.handlers.len(), 1);
+        assert_eq!(classes.known.len(), 1);
+    }
+
+    #[test]
+    fn a_missing_class_is_asked_for_more_and_more_rarely() {
+        let (pod, again) = (pod("{runtimeClassName: late, containers: [{name: a}]}"), Duration::from_secs(2));
+        let (mut classes, mut now, mut waits) = (Classes::default(), Mono::default(), Vec::new());
+        for _ in 0..6 {
+            assert!(classes.is_due(&pod, false, now));
+            classes.under_way.begin("late".to_owned(), || Ok(None)).unwrap();
+            assert!(!classes.is_due(&pod, true, now) && !classes.is_known(&pod) && classes.due().is_none());
+            classes.take_answers(Duration::from_secs(10), now, again);
+            assert!(classes.is_known(&pod) && !classes.is_due(&pod, false, now));
+            let next = classes.due().unwrap();
+            waits.push(next.since(now).as_secs());
+            now = next;
+        }
+        assert_eq!(waits, [2, 4, 8, 16, 30, 30]);
+        classes.under_way.begin("late".to_owned(), || Ok(Some("runsc".to_owned()))).unwrap();
+        classes.take_answers(Duration::from_secs(10), now, again);
+        assert_eq!((classes.handler("late"), classes.due()), (Some("runsc"), None));
+        assert!(!classes.is_due(&pod, true, now.after(Duration::from_secs(3600))));
     }
 }

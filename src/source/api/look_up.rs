@@ -57,6 +57,7 @@ impl Actor {
     /// Looks up the objects of new pods, and all objects when that is due.
     pub(super) fn look_up(&mut self) {
         let now = self.now();
+        self.due.looked = now;
         let wanted: Vec<Wanted> = self
             .known
             .values()
@@ -73,7 +74,7 @@ impl Actor {
         while let Some((key, answer)) = self.look_ups.under_way.next(Duration::ZERO) {
             self.take_answer(&key, answer);
         }
-        self.classes.take_answers(Duration::ZERO, now.after(self.parts.patience.again));
+        self.classes.take_answers(Duration::ZERO, now, self.parts.patience.again);
         let uids = order::set(wanted.iter().map(|(pod, _)| pod.uid.clone()));
         self.ready.retain(|uid| uids.contains(uid));
         self.look_ups.refused.retain(|uid| uids.contains(uid));

@@ -11,6 +11,7 @@ mod checks;
 mod claims;
 mod classes;
 pub mod decode;
+mod due;
 mod events;
 mod look_up;
 mod node;
@@ -34,6 +35,7 @@ use serde_json::Value;
 
 use self::classes::Classes;
 use self::decode::Read;
+use self::due::Due;
 use self::events::{Bounds, Fresh, LeftOut};
 use self::look_up::LookUps;
 use self::node::{NodeObject, NodeWatch};
@@ -142,7 +144,7 @@ impl ApiSource {
             classes: Classes::default(),
             left_out: LeftOut::default(),
             node,
-            due: Due { relist: None, objects: Mono::default(), retry: None },
+            due: Due { relist: None, objects: Mono::default(), retry: None, looked: Mono::default() },
             remembered: (0, String::new()),
             parts,
         };
@@ -192,17 +194,6 @@ impl From<ApiError> for Fault {
     fn from(error: ApiError) -> Fault {
         Fault::Failed(error)
     }
-}
-
-/// Times of the next requests.
-#[derive(Debug)]
-struct Due {
-    /// For all pods, because room has become free.
-    relist: Option<Mono>,
-    /// For all objects.
-    objects: Mono,
-    /// For objects that could not be looked up.
-    retry: Option<Mono>,
 }
 
 struct Actor {
@@ -382,7 +373,10 @@ impl Actor {
         // A request that takes long does not wake this thread.
         let is_slow = !self.look_ups.under_way.is_empty() || self.classes.is_awaited();
         let slow = is_slow.then(|| now.after(limits::API_LOOK_UP_POLL));
-        let due = [store, objects, self.objects.due(), self.due.retry, self.due.relist, slow];
+        let due = [self.objects.due(), self.classes.due()];
+        let missing =
+            due.into_iter().flatten().min().map(|due| self.due.of_missing(due, self.parts.patience.again));
+        let due = [store, objects, missing, self.due.retry, self.due.relist, slow];
         let due = due.into_iter().flatten().min();
         let most = limits::API_WATCH_MIN;
         due.map_or(most, |due| due.since(now).clamp(limits::API_COALESCE, most))

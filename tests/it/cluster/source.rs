@@ -105,6 +105,24 @@ fn a_runtime_class_is_a_runtime_of_docker() {
         status["reason"] == "PodFeatureUnsupported"
             && message.contains("RuntimeHandler \"unknown\" not supported")
     });
+    // The server admits no pod without its class, but the class may go before the node has looked it up.
+    let late = format!("late-{}", node.name);
+    let of_late = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": late}, "handler": "plain",
+    });
+    way.set_open(false);
+    plane.apply(&of_late);
+    plane.apply(&pod(&late, &node, &of(&late)));
+    plane.says(&["delete", "runtimeclass", &late]);
+    way.set_open(true);
+    node.wait_until("the server hears what it waits for", || {
+        let status = at_server(&late)["status"].clone();
+        let message = status["message"].as_str().unwrap_or_default();
+        status["reason"] == "WaitingForRuntimeClass" && message.contains("failed to get runtime handler")
+    });
+    assert_eq!(at_server(&late)["status"]["phase"], "Pending");
+    plane.apply(&of_late);
+    node.wait_until("it runs when its class is there", || phase(&node, &late) == "Running");
     // The values of the priority class are remembered with the pod.
     let before = ids(&node, &class);
     way.set_open(false);
@@ -112,7 +130,7 @@ fn a_runtime_class_is_a_runtime_of_docker() {
     node.wait_until("the pod is known again", || phase(&node, &class) == "Running");
     assert_eq!(ids(&node, &class), before, "its container is another one");
     way.set_open(true);
-    plane.says(&["delete", "pod", &class, &other, "--force", "--grace-period=0", "--wait=false"]);
-    plane.says(&["delete", "runtimeclass", &class, &other, "--wait=false"]);
-    node.wait_until("it is gone", || ids(&node, &class).is_empty());
+    plane.says(&["delete", "pod", &class, &other, &late, "--force", "--grace-period=0", "--wait=false"]);
+    plane.says(&["delete", "runtimeclass", &class, &other, &late, "--wait=false"]);
+    node.wait_until("they are gone", || ids(&node, &class).is_empty() && ids(&node, &late).is_empty());
 }

@@ -11,20 +11,26 @@ use super::rig::{Rig, acts, config_with, container, pod, pod_of};
 use crate::base::clock::Timestamp;
 use crate::base::table::{Set, Table};
 use crate::cluster::node::heart::Trouble;
-use crate::daemon::config::ApiSource;
+use crate::daemon::config::{ApiSource, Config};
 use crate::daemon::turn::{Earlier, Event};
 use crate::machine::Report;
+use crate::node::Node;
+use crate::node::runtimes::HANDLER;
 use crate::pod::placement::NodeAtServer;
 use crate::pod::{DesiredPod, Source};
 use crate::source::api::Settings;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
-fn rig() -> Rig {
+fn rig_config() -> Config {
     let settings = Settings { kubeconfig: PathBuf::from("/k"), remembers: true };
-    Rig::with(config_with(|it| {
+    config_with(|it| {
         it.manifest_path = None;
         it.api = Some(ApiSource::Cluster(settings));
-    }))
+    })
+}
+
+fn rig() -> Rig {
+    Rig::with(rig_config())
 }
 
 /// A pod of the server.
@@ -310,4 +316,43 @@ fn the_servers_labels_and_taints_of_the_node_count() {
     rig.list(&["web/web-1/app running of api"]);
     set(&mut rig, &[of_server(pod_of("web", selecting), |_| {})], tainted("NoExecute"));
     assert_eq!(rig.shown(), "web Pending");
+}
+
+/// Regression: it was refused for good, and the kubelet tries again.
+#[test]
+fn a_pod_waits_for_its_runtime_class() {
+    let with_runtime = || {
+        let mut node = Node::default();
+        node.runtimes.add("plain=runc").unwrap();
+        Rig::with(Config { node: Arc::new(node), ..rig_config() })
+    };
+    let mut rig = with_runtime();
+    let wanted = |handler: Option<&str>| {
+        of_server(pod_of("web", "{runtimeClassName: safe, containers: [{name: app}]}"), |pod| {
+            let handler = handler.map(|it| (HANDLER.to_owned(), it.to_owned()));
+            pod.metadata.annotations.get_or_insert_default().extend(handler);
+        })
+    };
+    rig.list(&[]);
+    assert_eq!(set(&mut rig, &[wanted(None)], None), [""; 0]);
+    assert_eq!(rig.shown(), "web Pending WaitingForRuntimeClass");
+    let why = "failed to get runtime handler for RuntimeClass \"safe\": runtimeclass.node.k8s.io \"safe\" not found";
+    let message = rig.snapshot().pods[0].status.message.clone().unwrap_or_default();
+    assert!(message.contains(why), "{message}");
+    let events = |rig: &Rig| rig.turn.events().iter().map(|it| it.event.reason.clone()).collect::<Vec<_>>();
+    assert_eq!(events(&rig), ["FailedCreatePodSandBox"]);
+    assert_eq!(set(&mut rig, &[wanted(None)], None), [""; 0]);
+    assert_eq!(set(&mut rig, &[wanted(Some("plain"))], None), ["spawn web, empty", "run web/web-1"]);
+    assert_eq!((rig.shown().as_str(), events(&rig).len()), ("web Pending", 1));
+    // The handler is for good: a node without a runtime for it refuses the pod.
+    set(&mut rig, &[], None);
+    let mut rig = with_runtime();
+    rig.list(&[]);
+    set(&mut rig, &[wanted(Some("other"))], None);
+    assert_eq!(rig.shown(), "web Failed PodFeatureUnsupported");
+    // What runs of it runs on, also when its class was removed and nothing of it was stored.
+    let mut rig = with_runtime();
+    assert_eq!(acts(rig.list(&["web/web-1/POD running of api", "web/web-1/app running of api"])), [""; 0]);
+    assert_eq!(set(&mut rig, &[wanted(None)], None), [""; 0]);
+    assert_eq!(rig.shown(), "web Pending WaitingForRuntimeClass");
 }
