@@ -57,6 +57,7 @@ impl Turn {
             return;
         }
         self.sweep();
+        self.forget_sizes();
         let Known { deleted, found, .. } = &mut self.docker;
         deleted.retain(|key, _| found.contains_key(key));
         let unclaimed: Vec<PodKey> = self

@@ -14,6 +14,7 @@ use super::Turn;
 use super::admission::{Rejection, fits};
 use super::entry::{Blocked, Entry};
 use crate::base::clock::Now;
+use crate::base::order;
 use crate::base::table::Table;
 use crate::node::devices::ASSIGNED;
 use crate::node::runtimes::{self, NoRuntime, RUNTIME};
@@ -21,6 +22,7 @@ use crate::pod::{self, DesiredPod, PodKey, Source};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 use crate::status::resized::{Had, Resized};
+use crate::status::snapshot::UNMANAGED;
 
 /// New sizes without room: the pod keeps its old ones.
 #[derive(Debug)]
@@ -151,6 +153,21 @@ impl Turn {
         differs.then_some(Had { shape, sizes })
     }
 
+    /// Forgets the earlier sizes of pods that nobody wants and of which nothing is left: what its source gives again later is
+    /// a new pod.
+    pub(super) fn forget_sizes(&mut self) {
+        if !self.all_heard() || self.node.sizes_earlier.is_empty() && self.node.sizes_kept.is_empty() {
+            return;
+        }
+        let found = || self.docker.found.iter().flat_map(|(_, all)| all);
+        let wanted = self.merge.pods().map(|pod| pod.uid.clone());
+        let uids = order::set(wanted.chain(found().map(|container| container.uid.clone())));
+        let wanted = self.merge.pods().map(|pod| pod.key.to_string());
+        let keys = order::set(wanted.chain(found().map(|container| container.key.to_string())));
+        self.node.sizes_earlier.retain(|uid, _| uids.contains(uid));
+        self.node.sizes_kept.retain(|key, _| keys.contains(key));
+    }
+
     /// Sizes that pods have or had and that no sandbox tells, for the next daemon. `None` as long as Docker is not listed.
     pub(super) fn all_untold_sizes(&self) -> Option<Resized> {
         if !self.docker.listed {
@@ -208,10 +225,15 @@ pub(super) fn in_force(pod: &DesiredPod) -> Option<Had> {
     Some(Had { shape: pod.shape.clone()?, sizes: pod::sizes::text(&pod.spec) })
 }
 
-/// The sizes of pods in a status file, by UID: the file holds what runs, not what its source wants.
+/// The sizes of pods in a status file, by UID: the file holds what runs, not what its source wants. Of a pod without a
+/// manifest it holds only what Docker's list tells, which are no sizes.
 pub(super) fn of_earlier(pods: &[Pod]) -> Table<String, String> {
+    let is_known = |pod: &&Pod| {
+        let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
+        reason != Some(UNMANAGED)
+    };
     let of = |pod: &Pod| Some((pod.metadata.uid.clone()?, pod::sizes::text(pod.spec.as_ref()?)));
-    pods.iter().rev().filter_map(of).collect()
+    pods.iter().rev().filter(is_known).filter_map(of).collect()
 }
 
 impl Entry {

@@ -17,7 +17,7 @@ use crate::pod::{DesiredPod, Origin, PodKey, Source};
 use crate::policy::{Policies, SourcePolicy};
 use crate::runtime::{ContainerSummary, DockerState, labels};
 use crate::source::{FromSource, PodSet, SourceUpdate};
-use crate::status::snapshot::Snapshot;
+use crate::status::snapshot::{PodView, Snapshot};
 
 pub(super) const ROOT: &str = "/var/lib/podkeeper";
 
@@ -262,20 +262,15 @@ impl Rig {
 
     /// Takes over what an earlier daemon had written.
     pub(super) fn goes_on_from(&mut self, before: &Snapshot) {
-        let written = |pod: &Arc<DesiredPod>| Pod {
-            metadata: ObjectMeta { uid: Some(pod.uid.clone()), ..pod.metadata.clone() },
-            spec: Some((*pod.spec).clone()),
-            status: None,
+        let written = |view: &PodView| Pod {
+            metadata: ObjectMeta { uid: Some(view.pod.uid.clone()), ..view.pod.metadata.clone() },
+            spec: Some((*view.pod.spec).clone()),
+            status: Some((*view.status).clone()),
         };
         let earlier = Earlier {
             evictions: before.evictions.clone(),
             stopping: before.docker.stopping.clone(),
-            pods: before
-                .pods
-                .iter()
-                .map(|view| written(&view.pod))
-                .chain(before.docker.replaced.clone())
-                .collect(),
+            pods: before.pods.iter().map(written).chain(before.docker.replaced.clone()).collect(),
         };
         self.turn.restore_unfinished(earlier, Set::new(), Table::new());
     }
@@ -286,7 +281,7 @@ impl Rig {
 
     /// The snapshot's pods: `a Running, b Failed NodePorts`.
     pub(super) fn shown(&self) -> String {
-        let view = |p: &crate::status::snapshot::PodView| {
+        let view = |p: &PodView| {
             let reason = p.status.reason.as_ref().map(|r| format!(" {r}")).unwrap_or_default();
             let leaving = if p.leaving.is_some() { " terminating" } else { "" };
             format!("{} {}{reason}{leaving}", p.pod.key.name, p.status.phase.as_deref().unwrap_or("?"))

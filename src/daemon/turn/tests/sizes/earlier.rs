@@ -86,6 +86,53 @@ fn sizes_without_room_wait_also_for_a_daemon_that_did_not_see_the_pod_run() {
     check("exited", "a-1", "cpu: 1800m", &[asks("0", "cpu: 1500m")], "0 false");
 }
 
+/// Regression: a pod that was being stopped while its daemon died, and that came again later, ran without its requests and
+/// limits: of a pod without a manifest the status file knows none.
+#[test]
+fn what_had_no_manifest_has_no_sizes_to_go_on_with() {
+    let cpu = |rig: &Rig| {
+        let runs = rig.turn.entries.get(&key("a")).and_then(|entry| entry.desired.clone());
+        runs.map(|pod| crate::pod::requests::request(&pod.spec, "cpu"))
+    };
+    let mut rig = Rig::with(small());
+    rig.handle(Event::Runtime(RuntimeEvent::Listed {
+        containers: vec![made_with("a", "cpu: 1")],
+        version: None,
+    }));
+    rig.want(&[]);
+    assert!(rig.turn.entries.get(&key("a")).unwrap().desired.is_none(), "it is stopped");
+    let before = rig.snapshot();
+    assert_eq!(crate::pod::sizes::text(&before.pods[0].pod.spec), "{}");
+    let mut rig = Rig::with(small());
+    rig.goes_on_from(&before);
+    rig.list(&[]);
+    rig.want(&[]);
+    rig.want(&[shaped("a", "cpu: 300m")]);
+    assert_eq!(cpu(&rig), Some(300));
+    // It is given again at once, and what is left of it ran with other sizes.
+    let mut rig = Rig::with(small());
+    rig.goes_on_from(&before);
+    rig.handle(Event::Runtime(RuntimeEvent::Listed {
+        containers: vec![made_with("a", "cpu: 1")],
+        version: None,
+    }));
+    rig.want(&[shaped("a", "cpu: 64")]);
+    assert_eq!(cpu(&rig), Some(1000));
+}
+
+/// Regression: a pod that was removed and came again hours later had the sizes of before, instead of being judged anew.
+#[test]
+fn sizes_of_what_is_gone_are_forgotten() {
+    let sizes = crate::pod::sizes::text(&shaped("a", "cpu: 300m").spec);
+    let mut rig = Rig::with(small());
+    rig.turn.restore_unfinished(Earlier::default(), Set::new(), kept_for(&["a"], &sizes));
+    rig.list(&[]);
+    rig.want(&[asks("b", "cpu: 1500m")]);
+    rig.want(&[asks("b", "cpu: 1500m"), shaped("a", "cpu: 1")]);
+    let entry = rig.turn.entries.get(&key("a")).unwrap();
+    assert!(entry.desired.is_none() && entry.rejected().is_some());
+}
+
 /// What an earlier daemon kept.
 fn kept_for(names: &[&str], sizes: &str) -> Resized {
     let had = Had { shape: "s".to_owned(), sizes: sizes.to_owned() };
