@@ -246,8 +246,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("status", "get pods, get sources, or describe"),
 ];
 
-/// Commands of kubectl that change pods.
-const CHANGES: [&str; 7] = ["apply", "create", "delete", "edit", "patch", "replace", "rm"];
+/// Commands of kubectl and docker that change which pods run.
+const CHANGES: [&str; 13] = [
+    "apply", "create", "delete", "down", "edit", "kill", "patch", "remove", "replace", "rm", "start", "stop",
+    "up",
+];
 
 fn known_verb(word: &str) -> Result<Verb, UsageError> {
     let unknown = || {

@@ -208,6 +208,10 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         "delete pod web",
         "unknown command \"delete\": write or remove a pod's manifest; kubectl itself works with --api-address of run",
     );
+    check(
+        "stop",
+        "unknown command \"stop\": write or remove a pod's manifest; kubectl itself works with --api-address of run",
+    );
     check("status", "unknown command \"status\" (did you mean get pods, get sources, or describe?)");
     check("drain --grace 5s", "parsing \"5s\": a whole number of seconds is wanted, without a unit");
     check("drain --timeout 5", "missing unit in duration \"5\": such as 30s or 1m30s");

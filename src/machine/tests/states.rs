@@ -53,7 +53,7 @@ fn name(state: &State) -> &'static str {
     match state {
         State::Syncing(_) => "Syncing",
         State::Terminating { then: None, .. } => "Terminating",
-        State::Terminating { .. } => "Terminating, wanted again",
+        State::Terminating { .. } => "Terminating, wanted",
         State::New => "New",
         State::Terminated => "Terminated",
     }

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::{One, PRIVATE, Trouble, cannot, unguarded};
 use crate::layout;
+use crate::pod::Source;
 use crate::pod::object::claimed::{ClusterClaim, Reached};
 use crate::pod::object::{Content, ObjectKey, ObjectKind};
 use crate::volumes::claim_use::Use;
@@ -45,9 +46,14 @@ impl One<'_> {
                 Ok(bound) => self.bound(name, claim, &bound.reached, read_only, note),
                 Err(why) => Err(failed(why)),
             },
-            _ => Err(failed(&format!(
-                "failed to fetch PVC from API server: persistentvolumeclaim {name:?} not found"
-            ))),
+            _ => {
+                // The kubelet's words, where there is such a server.
+                let by = match self.pod.source {
+                    Source::Api => "failed to fetch PVC from API server: ",
+                    Source::File | Source::Http => "",
+                };
+                Err(failed(&format!("{by}persistentvolumeclaim {name:?} not found")))
+            }
         }
     }
 

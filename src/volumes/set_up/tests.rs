@@ -233,7 +233,7 @@ fn what_cannot_be_had() {
     check("configMap: {name: c}", "configmap \"c\" not found");
     check(
         "persistentVolumeClaim: {claimName: p}",
-        "error processing PVC default/p: failed to fetch PVC from API server: persistentvolumeclaim \"p\" not found",
+        "error processing PVC default/p: persistentvolumeclaim \"p\" not found",
     );
     // One failure does not stop the others.
     let both = rig.set_up("a", "[{name: bad, configMap: {name: c}}, {name: good, emptyDir: {}}]", "");

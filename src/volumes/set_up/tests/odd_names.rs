@@ -22,10 +22,7 @@ fn names_that_no_object_has_are_not_found_and_lead_nowhere() {
             (json!({"projected": {"sources": [{"secret": {"name": name}}]}}), missing("secret")),
             (
                 json!({"persistentVolumeClaim": {"claimName": name}}),
-                format!(
-                    "error processing PVC default/{shown}: failed to fetch PVC from API server: {}",
-                    missing("persistentvolumeclaim")
-                ),
+                format!("error processing PVC default/{shown}: {}", missing("persistentvolumeclaim")),
             ),
         ] {
             let mut volume = source.clone();
