@@ -194,6 +194,7 @@ impl<'a> ParsedLabels<'a> {
                 deadline: self.deadline(),
                 seen: text(labels::SEEN).and_then(|seen| seen.parse().ok()),
                 devices: ours(labels::ASSIGNED_DEVICES).map(str::to_owned),
+                runtime: ours(labels::RUNTIME).map(str::to_owned),
                 sizes: ours(labels::SIZES).map(str::to_owned),
                 restart: self.mark == Some(names::RESTART),
                 cni: self.is_by_plugins(),

@@ -77,6 +77,8 @@ pub struct Kept {
     pub seen: Option<Timestamp>,
     /// The pod's assigned units of devices.
     pub devices: Option<String>,
+    /// Docker's runtime for the pod's containers, if it has a runtime class.
+    pub runtime: Option<String>,
     /// The sizes of the pod's containers ([`crate::pod::sizes`]).
     pub sizes: Option<String>,
     /// Its name shows that a restart was requested ([`crate::runtime::names::to_restart`]).

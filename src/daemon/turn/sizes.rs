@@ -82,24 +82,37 @@ impl Turn {
         }
     }
 
-    /// Why the handler of the pod's RuntimeClass is not known, if the API server has no such class.
+    /// Why the handler of the pod's RuntimeClass is not known, if the API server has no such class. What was made of the pod
+    /// before has its runtime.
     pub(super) fn lacks_runtime_class(&self, pod: &DesiredPod) -> Option<String> {
-        let in_cluster = pod.source == Source::Api && self.config.sources.in_cluster();
-        match self.config.node.runtimes.of(pod, in_cluster) {
-            Err(why @ NoRuntime::Class(_)) => Some(why.to_string()),
-            Err(NoRuntime::Handler(_)) | Ok(_) => None,
+        match self.runtime_of_class(pod) {
+            Err(why @ NoRuntime::Class(_)) if self.runtime_had(pod).is_none() => Some(why.to_string()),
+            Err(_) | Ok(_) => None,
         }
+    }
+
+    fn runtime_of_class(&self, pod: &DesiredPod) -> Result<Option<&str>, NoRuntime> {
+        let in_cluster = pod.source == Source::Api && self.config.sources.in_cluster();
+        self.config.node.runtimes.of(pod, in_cluster)
+    }
+
+    /// The runtime with which the pod's newest sandbox was made.
+    fn runtime_had(&self, pod: &DesiredPod) -> Option<&str> {
+        runtimes::class(pod)?;
+        let found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
+        let made_with = found.filter_map(|c| Some((c.attempt, c.kept()?.runtime.as_deref()?)));
+        made_with.max().map(|(_, runtime)| runtime)
     }
 
     /// The pod, with Docker's runtime for its runtime class written on it. It was admitted, so there is one.
     pub(super) fn with_runtime(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
-        let in_cluster = pod.source == Source::Api && self.config.sources.in_cluster();
-        let runtime = self.config.node.runtimes.of(&pod, in_cluster).ok().flatten();
+        let runtime = self.runtime_of_class(&pod).ok().flatten().or_else(|| self.runtime_had(&pod));
         let Some(runtime) = runtime.filter(|runtime| runtimes::written(&pod) != Some(runtime)) else {
             return pod;
         };
+        let runtime = runtime.to_owned();
         let mut pod = Arc::unwrap_or_clone(pod);
-        pod.metadata.annotations.get_or_insert_default().insert(RUNTIME.to_owned(), runtime.to_owned());
+        pod.metadata.annotations.get_or_insert_default().insert(RUNTIME.to_owned(), runtime);
         Arc::new(pod)
     }
 

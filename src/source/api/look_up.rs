@@ -80,7 +80,7 @@ impl Actor {
         self.look_ups.refused.retain(|uid| uids.contains(uid));
         let ready = &self.ready;
         self.look_ups.since.retain(|uid, _| uids.contains(uid) && !ready.contains(uid));
-        self.classes.retain(&order::set(wanted.iter().filter_map(|(pod, _)| runtimes::class(pod))));
+        self.classes.retain(&order::set(wanted.iter().filter_map(|(pod, _)| runtimes::class(pod))), &uids);
         let all_due = self.due.objects <= now;
         if all_due {
             let more = self.luck.draw() % limits::API_OBJECTS_JITTER.as_secs().max(1);
@@ -111,7 +111,7 @@ impl Actor {
     fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<String> {
         let is_new = !self.ready.contains(&pod.uid);
         let since = is_new.then(|| *self.look_ups.since.get_or_insert(pod.uid.clone(), round.now));
-        if self.classes.is_due(pod, is_new, round.now) && !round.is_gone {
+        if self.classes.is_due(pod, since, round.now) && !round.is_gone {
             let asker = Asker::new(&self.parts, &self.server, None).within(limits::API_OBJECT_FIRST);
             let again = self.parts.patience.again;
             let is_there = self.classes.look_up(asker, pod, round.now, again, round.is_slow);
@@ -121,6 +121,7 @@ impl Actor {
             let why = self.classes.why(pod).map(|why| format!(": {why}")).unwrap_or_default();
             return Some(format!("waits for its RuntimeClass{why}"));
         }
+        self.classes.give(pod);
         for key in order::set(references(pod).into_iter().map(|reference| reference.key)) {
             let token = tokens.iter().find(|token| token.key == key);
             let is_due = match token {

@@ -92,6 +92,7 @@ impl Actor {
         // A pod whose handler is not known is left alone.
         let (known, unknown): (Vec<_>, Vec<_>) =
             set.pods.into_iter().partition(|pod| self.classes.is_known(pod));
+        known.iter().for_each(|pod| self.classes.give(pod));
         set.pods = known.iter().map(|pod| self.classes.write(pod)).collect();
         set.broken = unknown.iter().map(|pod| pod.origin.path.clone()).collect();
         self.remembered = (version, String::from_utf8_lossy(&bytes).into_owned());

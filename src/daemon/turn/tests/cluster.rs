@@ -7,17 +7,18 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::rig::{Rig, acts, config_with, container, pod, pod_of};
+use super::rig::{Rig, acts, config_with, container, key, pod, pod_of};
 use crate::base::clock::Timestamp;
 use crate::base::table::{Set, Table};
 use crate::cluster::node::heart::Trouble;
 use crate::daemon::config::{ApiSource, Config};
-use crate::daemon::turn::{Earlier, Event};
+use crate::daemon::turn::{Earlier, Event, RuntimeEvent};
 use crate::machine::Report;
 use crate::node::Node;
-use crate::node::runtimes::HANDLER;
+use crate::node::runtimes::{self, HANDLER};
 use crate::pod::placement::NodeAtServer;
 use crate::pod::{DesiredPod, Source};
+use crate::runtime::labels;
 use crate::source::api::Settings;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
@@ -352,7 +353,13 @@ fn a_pod_waits_for_its_runtime_class() {
     assert_eq!(rig.shown(), "web Failed PodFeatureUnsupported");
     // What runs of it runs on, also when its class was removed and nothing of it was stored.
     let mut rig = with_runtime();
-    assert_eq!(acts(rig.list(&["web/web-1/POD running of api", "web/web-1/app running of api"])), [""; 0]);
-    assert_eq!(set(&mut rig, &[wanted(None)], None), [""; 0]);
-    assert_eq!(rig.shown(), "web Pending WaitingForRuntimeClass");
+    let containers = ["web/web-1/POD running of api", "web/web-1/app running of api"].map(|words| {
+        let mut container = container(words);
+        container.labels.insert(labels::RUNTIME.to_owned(), "runc".to_owned());
+        container
+    });
+    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: containers.into(), version: None }));
+    assert_eq!(set(&mut rig, &[wanted(None)], None), ["spawn web", "run web/web-1"]);
+    let runs = rig.turn.entries.get(&key("web")).unwrap().desired.clone().unwrap();
+    assert_eq!(runtimes::written(&runs), Some("runc"));
 }
