@@ -138,7 +138,8 @@ pub struct DesiredPod {
     /// Hash of the manifest as written, independent of its place; `None` when the manifest gives the UID
     /// itself. A pod that moves to another source unchanged is the same pod.
     pub written: Option<String>,
-    /// The same hash without fields that can change while the pod runs: [`crate::manifest::hash::shape`].
+    /// The same hash without fields that can change while the pod runs: [`crate::manifest::hash::shape`]; of a pod of an API
+    /// server its UID.
     pub shape: Option<String>,
     /// The source that owns it.
     pub source: Source,

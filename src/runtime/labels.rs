@@ -52,7 +52,7 @@ pub const ORIGIN: &str = "podkeeper.dev/origin";
 /// moves to another source is recognised.
 pub const WRITTEN: &str = "podkeeper.dev/written";
 /// On every object of such a pod: hash of the manifest without the fields that can change while it runs, so
-/// that a pod that was resized is recognised.
+/// that a pod that was resized is recognised; of a pod of an API server its UID.
 pub const SHAPE: &str = "podkeeper.dev/shape";
 /// Of sandboxes: the sizes of the pod's containers ([`crate::pod::sizes`]).
 pub const SIZES: &str = "podkeeper.dev/sizes";

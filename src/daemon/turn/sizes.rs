@@ -207,7 +207,7 @@ impl Turn {
     pub(super) fn postpone(&mut self, pod: &Arc<DesiredPod>, rejection: &Rejection, now: &Now) -> bool {
         let node = &self.config.node;
         let Some(entry) = self.entries.get(&pod.key) else { return false };
-        // A pod with a UID of its own has no shape, and its API server allows no edit that a node would refuse
+        // A file's pod with a UID of its own has no shape, and an API server allows no edit that a node would refuse
         // except sizes; the kubelet admits a pod only once.
         let resized = |old: &Arc<DesiredPod>| old.uid == pod.uid && old.shape == pod.shape;
         if !rejection.is_for_want_of_room() || !entry.desired.as_ref().is_some_and(resized) {

@@ -284,6 +284,8 @@ fn meaning_of(
         meta.deletion_grace_period_seconds = pod.metadata.deletion_grace_period_seconds;
         meta.owner_references.clone_from(&pod.metadata.owner_references);
         meta.generation = pod.metadata.generation;
+        // Of all that admission looks at, the server lets nobody change more than the sizes.
+        desired.shape = Some(desired.uid.clone());
         let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
         Arc::make_mut(&mut desired.spec).service_account_name = account;
         Arc::new(desired)

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::control_plane::ControlPlane;
-use super::{get, ids, in_phase, inside, node, pod, without_files};
+use super::{get, ids, in_phase, inside, node, phase, pod, without_files};
 use crate::harness::history::History;
 use crate::harness::{Container, Node};
 
@@ -329,4 +329,56 @@ fn a_pod_of_the_same_name_is_another_pod() {
     assert_eq!((uids.len(), containers.len()), (3, 3), "{lives:?}");
     history.check_one_set_at_a_time();
     node.wait_until("nothing of it is left", || node.containers().is_empty());
+}
+
+/// Regression: the next daemon put a resize in force for which there was no room, and after a boot the other pod had none.
+#[test]
+fn a_resize_without_room_waits_also_for_the_next_daemon() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let (first, second) = (format!("a-{}", node.name), format!("b-{}", node.name));
+    let sized = |name: &str, cpu: usize| {
+        let mut pod = pod(name, &node, &json!({"automountServiceAccountToken": false}));
+        pod["spec"]["containers"][0]["resources"] =
+            json!({"requests": {"cpu": format!("{cpu}m")}, "limits": {"cpu": format!("{cpu}m")}});
+        pod
+    };
+    let all = 1000 * std::thread::available_parallelism().unwrap().get();
+    plane.apply(&sized(&first, 300));
+    plane.apply(&sized(&second, all - 500));
+    let run = || ids(&node, &first).len() == 1 && ids(&node, &second).len() == 1;
+    node.wait_until("both run", run);
+    let sizes = json!({"requests": {"cpu": "600m"}, "limits": {"cpu": "600m"}});
+    let patch = json!({"spec": {"containers": [{"name": "app", "resources": sizes}]}}).to_string();
+    plane.says(&["patch", "pod", &first, "--subresource", "resize", "--patch", &patch]);
+    let waits = || {
+        let conditions = get(plane, &first).unwrap()["status"]["conditions"].clone();
+        let mut conditions = conditions.as_array().into_iter().flatten();
+        conditions.any(|it| it["type"] == "PodResizePending" && it["reason"] == "Deferred")
+    };
+    node.wait_until("it waits", waits);
+    let quota = || {
+        let quotas =
+            ids(&node, &first).into_iter().map(|id| node.inspect(&id)["HostConfig"]["CpuQuota"].clone());
+        quotas.collect::<Vec<_>>()
+    };
+    assert_eq!(quota(), [30_000]);
+    let containers = (ids(&node, &first), ids(&node, &second));
+    node.restart();
+    node.wait_until("the next daemon says so, too", || node.log().matches("ResizeDeferred").count() >= 2);
+    node.wait_until("and the server has it", waits);
+    assert_eq!(((ids(&node, &first), ids(&node, &second)), quota()), (containers, vec![json!(30_000)]));
+    // As after a boot.
+    node.stop();
+    for container in node.containers().into_iter().filter(|it| it.runs()) {
+        node.kill_container(&container.id, "KILL");
+    }
+    node.launch();
+    node.wait_until("both run again", run);
+    assert_eq!((quota(), phase(&node, &second)), (vec![json!(30_000)], "Running".to_owned()));
+    node.wait_until("it waits still", waits);
+    plane.says(&["delete", "pod", &second, "--force", "--grace-period=0", "--wait=false"]);
+    node.wait_until("there is room now", || quota() == [60_000]);
+    plane.says(&["delete", "pod", &first, "--force", "--grace-period=0", "--wait=false"]);
+    node.wait_until("they are gone", || ids(&node, &first).is_empty() && ids(&node, &second).is_empty());
 }

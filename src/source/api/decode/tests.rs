@@ -64,6 +64,14 @@ fn a_pod_of_a_server_keeps_its_name_and_its_uid() {
     assert!(refers.contains(&"ConfigMap shop/kube-root-ca.crt".to_owned()), "{refers:?}");
 }
 
+/// Regression: a resize without room was put in force by the next daemon, for the sizes of before belonged to no pod.
+#[test]
+fn a_resized_pod_is_the_same_pod() {
+    let (small, _) = wanted(&pod("{}"));
+    let (large, _) = wanted(&pod(r#"{"/spec/containers/0/resources":{"requests":{"cpu":"2"}}}"#));
+    assert_eq!((small.shape.as_deref(), large.shape.as_deref()), (Some("u-1"), Some("u-1")));
+}
+
 #[test]
 fn deletions_reach_the_pod() {
     let deleted =
