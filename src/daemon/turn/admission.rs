@@ -13,7 +13,7 @@ use crate::daemon::config::Config;
 use crate::eviction::preemption::PODS;
 use crate::mapping::security;
 use crate::node::pressure::Pressures;
-use crate::node::runtimes::NoRuntime;
+use crate::node::runtimes::{self, NoRuntime};
 use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{ContainerKind, DesiredPod};
 
@@ -197,6 +197,8 @@ fn abilities(pod: &DesiredPod, config: &Config, chosen: Chosen<'_>) -> Result<()
         return refuse(Reason::AppArmor, &app_armor_field(pod), message.to_owned());
     }
     match node.runtimes.of(pod, matches!(chosen, Chosen::ByCluster(_))) {
+        // It runs with one.
+        Err(NoRuntime::Handler(_)) if runtimes::written(pod).is_some() => Ok(()),
         Err(why @ NoRuntime::Handler(_)) => refuse(Reason::Runtime, "spec.runtimeClassName", why.to_string()),
         // It may come yet: the pod is held until then.
         Err(NoRuntime::Class(_)) | Ok(_) => Ok(()),

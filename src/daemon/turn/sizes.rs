@@ -106,14 +106,19 @@ impl Turn {
 
     /// The pod, with Docker's runtime for its runtime class written on it. It was admitted, so there is one.
     pub(super) fn with_runtime(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
-        let runtime = self.runtime_of_class(&pod).ok().flatten().or_else(|| self.runtime_had(&pod));
-        let Some(runtime) = runtime.filter(|runtime| runtimes::written(&pod) != Some(runtime)) else {
-            return pod;
-        };
-        let runtime = runtime.to_owned();
-        let mut pod = Arc::unwrap_or_clone(pod);
-        pod.metadata.annotations.get_or_insert_default().insert(RUNTIME.to_owned(), runtime);
-        Arc::new(pod)
+        match self.runtime_of_class(&pod).ok().flatten() {
+            Some(runtime) => written_on(pod, runtime),
+            None => self.with_runtime_had(pod),
+        }
+    }
+
+    /// The pod, with the runtime written on it that it was made with, if there is none for its class any more: what runs is not
+    /// stopped because a flag has changed.
+    pub(super) fn with_runtime_had(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
+        match self.runtime_had(&pod).filter(|_| self.runtime_of_class(&pod).is_err()) {
+            Some(runtime) => written_on(pod, runtime),
+            None => pod,
+        }
     }
 
     /// The pod with the sizes that it had, if it is not known what runs of it and they differ from those that it is to have:
@@ -231,6 +236,15 @@ impl Turn {
         }
         true
     }
+}
+
+fn written_on(pod: Arc<DesiredPod>, runtime: &str) -> Arc<DesiredPod> {
+    if runtimes::written(&pod) == Some(runtime) {
+        return pod;
+    }
+    let mut pod = Arc::unwrap_or_clone(pod);
+    pod.metadata.annotations.get_or_insert_default().insert(RUNTIME.to_owned(), runtime.to_owned());
+    Arc::new(pod)
 }
 
 /// The sizes of a pod that runs; `None` for one that is never made anew with others.

@@ -351,15 +351,18 @@ fn a_pod_waits_for_its_runtime_class() {
     rig.list(&[]);
     set(&mut rig, &[wanted(Some("other"))], None);
     assert_eq!(rig.shown(), "web Failed PodFeatureUnsupported");
-    // What runs of it runs on, also when its class was removed and nothing of it was stored.
-    let mut rig = with_runtime();
+    // What runs of it runs on, also when its class was removed and nothing of it was stored, or no flag names its handler.
     let containers = ["web/web-1/POD running of api", "web/web-1/app running of api"].map(|words| {
         let mut container = container(words);
         container.labels.insert(labels::RUNTIME.to_owned(), "runc".to_owned());
         container
     });
-    rig.handle(Event::Runtime(RuntimeEvent::Listed { containers: containers.into(), version: None }));
-    assert_eq!(set(&mut rig, &[wanted(None)], None), ["spawn web", "run web/web-1"]);
-    let runs = rig.turn.entries.get(&key("web")).unwrap().desired.clone().unwrap();
-    assert_eq!(runtimes::written(&runs), Some("runc"));
+    for handler in [None, Some("no-more")] {
+        let mut rig = with_runtime();
+        let containers = containers.clone().into();
+        rig.handle(Event::Runtime(RuntimeEvent::Listed { containers, version: None }));
+        assert_eq!(set(&mut rig, &[wanted(handler)], None), ["spawn web", "run web/web-1"]);
+        let runs = rig.turn.entries.get(&key("web")).unwrap().desired.clone().unwrap();
+        assert_eq!(runtimes::written(&runs), Some("runc"));
+    }
 }
