@@ -274,8 +274,15 @@ impl Turn {
         let pod = &self.with_runtime_had(Arc::clone(pod));
         // What is made for several is theirs who fit first: it is enough for all of them in the end.
         let has_room_made = self.has_room_made(pod);
-        let others = self.entries.values().flat_map(|entry| {
-            let waits = entry.held().filter(|held| has_room_made && held.why == Why::Room);
+        // What waits for this pod comes after it, and keeps nothing from it.
+        let after = self.waiting.all_on(&pod.key);
+        let others = self.entries.iter().flat_map(|(key, entry)| {
+            let comes_later = |why: Why| match why {
+                Why::Room => has_room_made,
+                Why::After(_) => after.contains(key),
+                Why::Drained | Why::RuntimeClass | Why::Cycle => false,
+            };
+            let waits = entry.held().filter(|held| comes_later(held.why));
             entry.active().filter(move |pod| waits.is_none_or(|held| !Arc::ptr_eq(&held.pod, pod)))
         });
         // The pod itself does not count.

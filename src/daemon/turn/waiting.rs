@@ -57,6 +57,18 @@ impl Waiting {
         self.by.get(key).into_iter().flatten()
     }
 
+    /// The pods that wait for this one, or for one that does.
+    pub(super) fn all_on(&self, key: &PodKey) -> Set<PodKey> {
+        let (mut all, mut next) = (Set::new(), vec![key.clone()]);
+        while let Some(key) = next.pop() {
+            for waiter in self.on(&key).filter(|waiter| !all.contains(*waiter)).cloned().collect::<Vec<_>>() {
+                all.insert(waiter.clone());
+                next.push(waiter);
+            }
+        }
+        all
+    }
+
     /// Whether no pod waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {

@@ -285,7 +285,7 @@ fn each_start_is_an_event() {
         if faults {
             w.engine.faults = FaultPlan::all(w.seed, 200, Mono(seconds(300)));
         }
-        w.engine.behave("app", Behaviour::exits(1, Duration::from_millis(w.seed * 20)));
+        w.engine.behave("app", Behaviour::exits(1, Duration::from_millis(w.seed % 100 * 20)));
         for n in 0..4 {
             w.files.insert(format!("/m/web{n}.yaml"), pod(&format!("web{n}"), "", "", ""));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::preempted::of_source;
+use super::preempted::{node, of_source, sized};
 use super::rig::{Rig, acts, config, pod, with_port};
 use crate::base::clock::Mono;
 use crate::daemon::config::ApiSource;
@@ -321,4 +321,30 @@ fn a_source_whose_pods_are_evicted_first_closes_no_cycle_for_the_others() {
         }
         assert_eq!(rig.shown(), expected);
     }
+}
+
+/// Regression: the room of a pod that waited kept away the very pod that it waited for, until it started without it.
+#[test]
+fn who_waits_keeps_no_room_from_those_that_it_waits_for() {
+    let of = |name: &str, on: Option<&str>| {
+        let pod = sized(name, 700, "");
+        on.map_or_else(|| Arc::clone(&pod), |on| waiting(Arc::clone(&pod), on))
+    };
+    let (a, b, c) = (of("a", Some("b=succeeded")), of("b", Some("c=succeeded")), of("c", None));
+    let mut rig = Rig::listed_with(node());
+    assert_eq!(acts(rig.want(&[a.clone(), b.clone()])), [""; 0]);
+    assert_eq!(rig.shown(), "a Pending WaitingForPods, b Pending WaitingForPods");
+    let all = [a.clone(), b.clone(), c.clone()];
+    assert_eq!(acts(rig.want(&all)), ["spawn c, empty", "run c/c-1"], "both wait for it");
+    // Another pod gets none of the room, and what waited long enough none that is taken.
+    let mut more = all.to_vec();
+    more.push(of("d", None));
+    assert_eq!(acts(rig.want(&more)), [""; 0]);
+    assert_eq!(acts(rig.status(&c, "Running", false)), [""; 0]);
+    assert_eq!(pass(&mut rig, 60), [""; 0]);
+    assert_eq!(rig.shown(), "a Failed OutOfcpu, b Failed OutOfcpu, c Running, d Failed OutOfcpu");
+    let mut rig = Rig::listed_with(node());
+    rig.want(&all);
+    assert_eq!(acts(rig.status(&c, "Succeeded", false)), ["spawn b, empty", "run b/b-1"]);
+    assert_eq!(acts(rig.status(&b, "Succeeded", false)), ["spawn a, empty", "run a/a-1"]);
 }
