@@ -141,7 +141,7 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ),
     ("admin", "wait --for=jsonpath={.status.phase}=Succeeded pod/quick --timeout=60s", ""),
     ("admin", "logs quick", ""),
-    ("admin", "delete pod quick --wait=false", ""),
+    ("admin", "delete pod quick", ""),
     ("admin", "wait --for=delete pod/quick --timeout=60s", ""),
     ("admin", "delete pod made --wait", ""),
     ("admin", "delete cm --all", ""),
