@@ -13,7 +13,6 @@ use crate::daemon::config::Config;
 use crate::eviction::preemption::PODS;
 use crate::mapping::security;
 use crate::node::pressure::Pressures;
-use crate::node::runtimes::{self, NoRuntime};
 use crate::pod::placement::{self, NodeAtServer};
 use crate::pod::{ContainerKind, DesiredPod};
 
@@ -148,7 +147,7 @@ pub fn admit<'a>(
 ) -> Result<(), Rejection> {
     if room == Room::NotNeeded {
         sysctls(pod, config)?;
-        abilities(pod, config, chosen)?;
+        app_armor(pod, config)?;
         return permissions(pod, config);
     }
     let mut others: Vec<&DesiredPod> = others.collect();
@@ -186,23 +185,16 @@ fn beside_room(
     }
     host_ports(pod, others.iter().copied())?;
     taints(pod, chosen)?;
-    abilities(pod, config, chosen)?;
+    app_armor(pod, config)?;
     permissions(pod, config)
 }
 
-fn abilities(pod: &DesiredPod, config: &Config, chosen: Chosen<'_>) -> Result<(), Rejection> {
-    let node = &config.node;
-    if !node.app_armor && security::needs_app_armor(pod) {
-        let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
-        return refuse(Reason::AppArmor, &app_armor_field(pod), message.to_owned());
+fn app_armor(pod: &DesiredPod, config: &Config) -> Result<(), Rejection> {
+    if config.node.app_armor || !security::needs_app_armor(pod) {
+        return Ok(());
     }
-    match node.runtimes.of(pod, matches!(chosen, Chosen::ByCluster(_))) {
-        // It runs with one.
-        Err(NoRuntime::Handler(_)) if runtimes::written(pod).is_some() => Ok(()),
-        Err(why @ NoRuntime::Handler(_)) => refuse(Reason::Runtime, "spec.runtimeClassName", why.to_string()),
-        // It may come yet: the pod is held until then.
-        Err(NoRuntime::Class(_)) | Ok(_) => Ok(()),
-    }
+    let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
+    refuse(Reason::AppArmor, &app_armor_field(pod), message.to_owned())
 }
 
 fn refuse(reason: Reason, field: &str, message: String) -> Result<(), Rejection> {

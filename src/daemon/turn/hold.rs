@@ -3,6 +3,7 @@
 //! meanwhile.
 
 mod over;
+mod runtime;
 
 use std::sync::Arc;
 
@@ -94,14 +95,9 @@ impl Turn {
             return self.hold(pod, Why::Cycle, &way, now);
         }
         if over == Over::No
-            && let Some(why) = self.lacks_runtime_class(&pod)
+            && let Some(why) = self.runtime_of(&pod).err()
         {
-            let held = self.entries.get(&pod.key).and_then(Entry::held);
-            if !held.is_some_and(|held| held.why == Why::RuntimeClass && held.pod.uid == pod.uid) {
-                let words = words::sandbox_failed(&why);
-                self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
-            }
-            return self.hold(pod, Why::RuntimeClass, &why, now);
+            return self.without_runtime(pod, &why, now);
         }
         self.reject_later_duplicates(&pod, now);
         if let Err(rejection) = self.admit(&pod, over.room()) {

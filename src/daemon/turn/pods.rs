@@ -271,7 +271,6 @@ impl Turn {
     pub(super) fn admit(&self, pod: &Arc<DesiredPod>, room: Room) -> Result<(), Rejection> {
         #[cfg(test)]
         self.waiting.admitted.set(self.waiting.admitted.get() + 1);
-        let pod = &self.with_runtime_had(Arc::clone(pod));
         // What is made for several is theirs who fit first: it is enough for all of them in the end.
         let has_room_made = self.has_room_made(pod);
         // What waits for this pod comes after it, and keeps nothing from it.

@@ -2,23 +2,22 @@
 //!
 //! An edit of sizes keeps the UID: `manifest::hash::shape` is the written pod without its sizes, and
 //! `merge::names` gives a claim of the same shape at the same place the UID of the pod that holds the name or
-//! runs. The class of service and the set of limits belong to the shape. The old version runs on while there
+//! runs; the shape of an API server's pod is its UID. The class of service and the set of limits belong to the shape. The old version runs on while there
 //! is no room; meanwhile each limit of the pod's cgroup is the larger one of both versions. Units of devices are
 //! written into the pod's annotation, and so onto its sandbox, where the next daemon finds them.
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 
 use super::Turn;
 use super::admission::{Rejection, fits};
 use super::entry::{Blocked, Entry};
 use crate::base::clock::Now;
 use crate::base::order;
-use crate::base::table::Table;
+use crate::base::table::{Set, Table};
 use crate::node::devices::ASSIGNED;
-use crate::node::runtimes::{self, NoRuntime, RUNTIME};
-use crate::pod::{self, DesiredPod, PodKey, Source};
+use crate::pod::{self, DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 use crate::status::resized::{Had, Resized};
@@ -82,45 +81,6 @@ impl Turn {
         }
     }
 
-    /// Why the handler of the pod's RuntimeClass is not known, if the API server has no such class. What was made of the pod
-    /// before has its runtime.
-    pub(super) fn lacks_runtime_class(&self, pod: &DesiredPod) -> Option<String> {
-        match self.runtime_of_class(pod) {
-            Err(why @ NoRuntime::Class(_)) if self.runtime_had(pod).is_none() => Some(why.to_string()),
-            Err(_) | Ok(_) => None,
-        }
-    }
-
-    fn runtime_of_class(&self, pod: &DesiredPod) -> Result<Option<&str>, NoRuntime> {
-        let in_cluster = pod.source == Source::Api && self.config.sources.in_cluster();
-        self.config.node.runtimes.of(pod, in_cluster)
-    }
-
-    /// The runtime with which the pod's newest sandbox was made.
-    fn runtime_had(&self, pod: &DesiredPod) -> Option<&str> {
-        runtimes::class(pod)?;
-        let found = self.docker.found.get(&pod.key).into_iter().flatten().filter(|c| c.uid == pod.uid);
-        let made_with = found.filter_map(|c| Some((c.attempt, c.kept()?.runtime.as_deref()?)));
-        made_with.max().map(|(_, runtime)| runtime)
-    }
-
-    /// The pod, with Docker's runtime for its runtime class written on it. It was admitted, so there is one.
-    pub(super) fn with_runtime(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
-        match self.runtime_of_class(&pod).ok().flatten() {
-            Some(runtime) => written_on(pod, runtime),
-            None => self.with_runtime_had(pod),
-        }
-    }
-
-    /// The pod, with the runtime written on it that it was made with, if there is none for its class any more: what runs is not
-    /// stopped because a flag has changed.
-    pub(super) fn with_runtime_had(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
-        match self.runtime_had(&pod).filter(|_| self.runtime_of_class(&pod).is_err()) {
-            Some(runtime) => written_on(pod, runtime),
-            None => pod,
-        }
-    }
-
     /// The pod with the sizes that it had, if it is not known what runs of it and they differ from those that it is to have:
     /// it gets its room first, and the resize is decided when all others have theirs.
     pub(super) fn before_resize(&self, pod: &DesiredPod) -> Option<Arc<DesiredPod>> {
@@ -178,11 +138,15 @@ impl Turn {
             return;
         }
         let found = || self.docker.found.iter().flat_map(|(_, all)| all);
-        let wanted = self.merge.pods().map(|pod| pod.uid.clone());
-        let uids = order::set(wanted.chain(found().map(|container| container.uid.clone())));
-        let wanted = self.merge.pods().map(|pod| pod.key.to_string());
-        let keys = order::set(wanted.chain(found().map(|container| container.key.to_string())));
-        self.node.sizes_earlier.retain(|uid, _| uids.contains(uid));
+        let uids = self.merge.pods().map(|pod| &*pod.uid).chain(found().map(|container| &*container.uid));
+        let uids = order::set(uids);
+        self.node.sizes_earlier.retain(|uid, _| uids.contains(&**uid));
+        let keys = self.merge.pods().map(|pod| &pod.key).chain(self.docker.found.keys());
+        let keys: Set<String> = if self.node.sizes_kept.is_empty() {
+            Set::new()
+        } else {
+            order::set(keys.map(ToString::to_string))
+        };
         self.node.sizes_kept.retain(|key, _| keys.contains(key));
     }
 
@@ -238,29 +202,21 @@ impl Turn {
     }
 }
 
-fn written_on(pod: Arc<DesiredPod>, runtime: &str) -> Arc<DesiredPod> {
-    if runtimes::written(&pod) == Some(runtime) {
-        return pod;
-    }
-    let mut pod = Arc::unwrap_or_clone(pod);
-    pod.metadata.annotations.get_or_insert_default().insert(RUNTIME.to_owned(), runtime.to_owned());
-    Arc::new(pod)
-}
-
 /// The sizes of a pod that runs; `None` for one that is never made anew with others.
 pub(super) fn in_force(pod: &DesiredPod) -> Option<Had> {
     Some(Had { shape: pod.shape.clone()?, sizes: pod::sizes::text(&pod.spec) })
 }
 
 /// The sizes of pods in a status file, by UID: the file holds what runs, not what its source wants. Of a pod without a
-/// manifest it holds only what Docker's list tells, which are no sizes.
+/// manifest it may hold only what Docker's list tells, which are no sizes.
 pub(super) fn of_earlier(pods: &[Pod]) -> Table<String, String> {
-    let is_known = |pod: &&Pod| {
+    let of = |pod: &Pod| {
+        let sizes = pod::sizes::text(pod.spec.as_ref()?);
         let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
-        reason != Some(UNMANAGED)
+        let is_known = reason != Some(UNMANAGED) || sizes != pod::sizes::text(&PodSpec::default());
+        Some((pod.metadata.uid.clone()?, sizes)).filter(|_| is_known)
     };
-    let of = |pod: &Pod| Some((pod.metadata.uid.clone()?, pod::sizes::text(pod.spec.as_ref()?)));
-    pods.iter().rev().filter(is_known).filter_map(of).collect()
+    pods.iter().rev().filter_map(of).collect()
 }
 
 impl Entry {

@@ -39,7 +39,8 @@ enum Handler {
     },
 }
 
-/// The class and the handler that a pod got. They stay, whatever becomes of the class.
+/// The handler that a pod got. It stays, whatever becomes of the class, whose name an earlier version would read from the
+/// store.
 #[derive(Debug)]
 struct Given {
     class: String,

@@ -346,7 +346,6 @@ fn a_pod_waits_for_its_runtime_class() {
     assert_eq!(set(&mut rig, &[wanted(Some("plain"))], None), ["spawn web, empty", "run web/web-1"]);
     assert_eq!((rig.shown().as_str(), events(&rig).len()), ("web Pending", 1));
     // The handler is for good: a node without a runtime for it refuses the pod.
-    set(&mut rig, &[], None);
     let mut rig = with_runtime();
     rig.list(&[]);
     set(&mut rig, &[wanted(Some("other"))], None);
