@@ -3,12 +3,11 @@
 
 use std::env;
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use crate::harness::pods::free_port;
-use crate::harness::{Node, Options};
+use crate::harness::{Bounded as _, Node, Options};
 
 /// A node with an API.
 pub struct Served {
@@ -75,20 +74,13 @@ impl Served {
     /// Runs kubectl with these arguments, as this user, with this input.
     pub fn kubectl(&self, program: &PathBuf, group: &str, words: &[&str], input: &str) -> Output {
         let home = self.node.base.join(program.file_name().unwrap()).with_extension("home");
-        let mut child = Command::new(program)
+        Command::new(program)
             .env("HOME", &home)
             .env("KUBECONFIG", self.config(group))
             .env("KUBE_EDITOR", "sed -i s/green/yellow/")
             .current_dir(&self.node.base)
             .arg("--request-timeout=60s")
             .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // A command that reads no input may have ended already.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        child.wait_with_output().unwrap()
+            .ends_with(input.as_bytes())
     }
 }

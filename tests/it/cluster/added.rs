@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::control_plane::ControlPlane;
 use super::{get, in_phase, node, pod, without_files};
-use crate::harness::Node;
 use crate::harness::history::History;
+use crate::harness::{Bounded as _, Node};
 
 /// The status of an added container.
 fn status(plane: &ControlPlane, name: &str, added: &str) -> Value {
@@ -31,7 +31,7 @@ fn container(name: &str, image: &str, script: &str) -> Value {
 }
 
 fn docker(arguments: &[&str]) {
-    assert!(Command::new("docker").args(arguments).output().unwrap().status.success(), "{arguments:?}");
+    assert!(Command::new("docker").args(arguments).ends().status.success(), "{arguments:?}");
 }
 
 /// Docker's id of the pod's running container of this name.
@@ -84,9 +84,7 @@ fn a_container_that_is_added_to_a_pod_of_the_server_runs_once() {
     node.wait_until("it runs", || !status(plane, &name, "removed")["state"]["running"].is_null());
     node.kill9();
     let gone = id(&node, &name, "removed");
-    assert!(
-        std::process::Command::new("docker").args(["rm", "-f", &gone]).output().unwrap().status.success()
-    );
+    assert!(std::process::Command::new("docker").args(["rm", "-f", &gone]).ends().status.success());
     node.launch();
     node.wait_until("its end is told", || {
         status(plane, &name, "removed")["state"]["terminated"]["reason"] == "ContainerStatusUnknown"

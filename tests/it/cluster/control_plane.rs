@@ -2,7 +2,6 @@
 //! with that process.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use podkeeper::testing::api_client::{Client, Method, Request};
 use serde_json::{Value, json};
 
-use crate::harness::PATIENCE;
+use crate::harness::{Bounded as _, PATIENCE};
 
 /// See the module's description.
 pub struct ControlPlane {
@@ -194,15 +193,7 @@ impl ControlPlane {
     }
 
     fn kubectl_with(&self, arguments: &[&str], input: &str) -> Output {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        child.wait_with_output().unwrap()
+        self.command(arguments).ends_with(input.as_bytes())
     }
 
     /// Output of kubectl, which must succeed.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::control_plane::{ControlPlane, Way};
 use crate::harness::pods::{Pod, free_port};
-use crate::harness::{Node, Options};
+use crate::harness::{Bounded as _, Node, Options};
 
 /// The kubelet's server answers within this time while the API server does not: a complete call may take 30 s and
 /// more.
@@ -204,7 +204,7 @@ fn a_node_joins_by_a_token_and_a_digest_and_its_server_has_a_certificate_of_the_
     let join = |token: &str, digest: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_podkeeper"));
         command.args(["join", &server, "--token", token, "--ca-cert-hash", digest]);
-        command.arg("--bootstrap-kubeconfig").arg(&bootstrap).output().unwrap()
+        command.arg("--bootstrap-kubeconfig").arg(&bootstrap).ends()
     };
     let says = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     node.wait_until("the cluster has signed what it publishes", || {
@@ -233,7 +233,7 @@ fn a_node_joins_by_a_token_and_a_digest_and_its_server_has_a_certificate_of_the_
     node.wait_until("the node is registered", || is_registered(plane, &node));
     let curl = || {
         let url = format!("https://127.0.0.1:{port}/healthz");
-        Command::new("curl").args(["-sS", "--cacert"]).arg(&ca).arg(url).output().unwrap()
+        Command::new("curl").args(["-sS", "--cacert"]).arg(&ca).arg(url).ends()
     };
     // The node's own certificate is not the cluster's.
     node.wait_until("the server listens", || says(&curl()).contains("certificate"));

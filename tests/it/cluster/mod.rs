@@ -16,7 +16,7 @@ mod workloads;
 use serde_json::{Value, json};
 
 use self::control_plane::{ControlPlane, Way};
-use crate::harness::{Node, Options};
+use crate::harness::{Bounded as _, Node, Options};
 
 /// A pod that is bound to a node.
 pub fn pod(name: &str, node: &Node, spec: &Value) -> Value {
@@ -95,9 +95,8 @@ pub fn ids(node: &Node, name: &str) -> Vec<String> {
 }
 
 pub fn inside(id: &str, file: &str) -> String {
-    let output =
-        std::process::Command::new("docker").args(["exec", id, "/bin/busybox", "cat", file]).output();
-    String::from_utf8(output.unwrap().stdout).unwrap()
+    let output = std::process::Command::new("docker").args(["exec", id, "/bin/busybox", "cat", file]).ends();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A node that has the API server as its only source.

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::control_plane::{ControlPlane, Way};
 use super::{events, get, ids, in_phase, job, node, phase, pod, without_files};
-use crate::harness::Options;
+use crate::harness::{Bounded as _, Options};
 
 fn logs(id: &str) -> String {
-    let output = std::process::Command::new("docker").args(["logs", id]).output().unwrap();
+    let output = std::process::Command::new("docker").args(["logs", id]).ends();
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -42,7 +42,7 @@ fn the_life_of_a_pod_is_told() {
     );
     // A container that dies is reported with its end.
     plane.says(&["patch", "pod", &name, "-p", r#"{"metadata":{"labels":{"a":"b"}}}"#]);
-    std::process::Command::new("docker").args(["kill", &id]).output().unwrap();
+    std::process::Command::new("docker").args(["kill", &id]).ends();
     let told = node.wait_for("its restart is told", || {
         get(plane, &name).filter(|pod| pod["status"]["containerStatuses"][0]["restartCount"] == 1)
     });
@@ -253,7 +253,7 @@ fn what_happens_while_the_server_is_away_is_told_at_its_return() {
         <[String; 1]>::try_from(ids(&node, &ends)).unwrap(),
     );
     way.set_open(false);
-    let docker = |arguments: &[&str]| std::process::Command::new("docker").args(arguments).output().unwrap();
+    let docker = |arguments: &[&str]| std::process::Command::new("docker").args(arguments).ends();
     docker(&["kill", &first]);
     docker(&["exec", &second, "/bin/busybox", "touch", "/tmp/end"]);
     node.wait_until("it runs again", || ids(&node, &dies).first().is_some_and(|id| *id != first));

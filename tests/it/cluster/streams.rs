@@ -12,7 +12,7 @@ use serde_json::json;
 use super::control_plane::ControlPlane;
 use super::phase;
 use crate::harness::pods::{free_port, much};
-use crate::harness::{Node, Options};
+use crate::harness::{Bounded as _, Node, Options};
 
 fn times() -> usize {
     std::env::var("PODKEEPER_STREAMS").map_or(1, |times| times.parse().expect("PODKEEPER_STREAMS"))
@@ -25,22 +25,8 @@ fn protocol(websocket: bool) -> [(&'static str, String); 2] {
 }
 
 fn sum_of(bytes: &[u8]) -> String {
-    let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(bytes).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = Command::new("sha256sum").ends_with(bytes);
     String::from_utf8(output.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
-}
-
-/// Runs a command with this input.
-fn fed(mut command: Command, input: &[u8]) -> Output {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    thread::scope(|scope| {
-        // The command may end before it has read everything.
-        scope.spawn(move || _ = stdin.write_all(input));
-        child.wait_with_output().unwrap()
-    })
 }
 
 fn words(output: &Output) -> String {
@@ -110,7 +96,7 @@ fn every_byte_comes_through_the_api_server_by_spdy_and_by_websocket() {
             command
         };
         let script = "sha256sum; echo to standard error >&2; exit 7";
-        let output = fed(kubectl(&["exec", "-i", &pod, "--", "sh", "-c", script]), &input);
+        let output = kubectl(&["exec", "-i", &pod, "--", "sh", "-c", script]).ends_with(&input);
         assert!(words(&output).contains(&sum), "websocket {websocket}: {}", words(&output));
         assert!(String::from_utf8_lossy(&output.stderr).contains("to standard error"));
         assert_eq!(output.status.code(), Some(7), "websocket {websocket}");
@@ -127,10 +113,10 @@ fn every_byte_comes_through_the_api_server_by_spdy_and_by_websocket() {
 
         let (there, back) = (format!("{pod}:/tmp/file"), node.base.join("back"));
         let source = file.display().to_string();
-        let output = kubectl(&["cp", &source, &there]).output().unwrap();
+        let output = kubectl(&["cp", &source, &there]).ends();
         assert!(output.status.success(), "websocket {websocket}: {}", words(&output));
         let target = back.display().to_string();
-        let output = kubectl(&["cp", "--retries=0", &there, &target]).output().unwrap();
+        let output = kubectl(&["cp", "--retries=0", &there, &target]).ends();
         assert!(output.status.success(), "websocket {websocket}: {}", words(&output));
         assert!(fs::read(&file).unwrap() == fs::read(&back).unwrap(), "websocket {websocket}: it differs");
         fs::remove_file(back).unwrap();

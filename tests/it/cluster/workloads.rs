@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::control_plane::ControlPlane;
 use super::{get, ids, in_phase, inside, node, phase, pod, without_files};
 use crate::harness::history::History;
-use crate::harness::{Container, Node};
+use crate::harness::{Bounded as _, Container, Node};
 
 /// A script that ends on TERM.
 const RUNS: &str = "trap 'exit 0' TERM; while :; do /bin/busybox sleep 0.2; done";
@@ -66,7 +66,7 @@ fn apps(node: &Node) -> Vec<Container> {
 }
 
 fn logs(id: &str) -> String {
-    let output = Command::new("docker").args(["logs", id]).output().unwrap();
+    let output = Command::new("docker").args(["logs", id]).ends();
     String::from_utf8(output.stdout).unwrap()
 }
 

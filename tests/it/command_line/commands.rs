@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::harness::Bounded as _;
 use podkeeper::testing::runtime::client::Client;
 use podkeeper::testing::runtime::docker::Docker;
 use podkeeper::testing::runtime::{Call, CreateBody, Reply};
@@ -78,7 +79,7 @@ impl Node {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        self.command(arguments).ends()
     }
 }
 
@@ -171,12 +172,12 @@ fn exit_codes() {
     let at = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let run = |root: &str| {
         let arguments = ["run", "--pod-manifest-path", &at("m"), "--root-dir", root, "--run-dir", &at("run")];
-        podkeeper(&arguments).output().unwrap()
+        podkeeper(&arguments).ends()
     };
-    check(&podkeeper(&[]).output().unwrap(), 2, "", "See 'podkeeper --help'");
-    check(&podkeeper(&["run"]).output().unwrap(), 2, "", "give --pod-manifest-path DIR");
+    check(&podkeeper(&[]).ends(), 2, "", "See 'podkeeper --help'");
+    check(&podkeeper(&["run"]).ends(), 2, "", "give --pod-manifest-path DIR");
     let version = format!("podkeeper {}\n", env!("CARGO_PKG_VERSION"));
-    check(&podkeeper(&["version"]).output().unwrap(), 0, &version, "");
+    check(&podkeeper(&["version"]).ends(), 0, &version, "");
     check(
         &podkeeper(&["get", "pods", "--run-dir", &at("run")]).output().unwrap(),
         1,
@@ -191,7 +192,7 @@ fn exit_codes() {
     check(&run("/proc/nowhere"), 4, "", "/proc/nowhere cannot be used");
 
     fs::write(dir.join("bad.yaml"), "a: [").unwrap();
-    let bad = podkeeper(&["check", &at("bad.yaml")]).output().unwrap();
+    let bad = podkeeper(&["check", &at("bad.yaml")]).ends();
     check(&bad, 1, "1 file, 0 pods: 1 error, 0 warnings\n", "bad.yaml:1:4: error: ");
     fs::remove_dir_all(&dir).unwrap();
 }

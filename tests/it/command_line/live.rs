@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::pods::{OBEYS, Pod, container};
-use crate::harness::{Node, Options, PATIENCE};
+use crate::harness::{Bounded as _, Node, Options, PATIENCE};
 
 /// A node on which `web` (containers `app` and `other`) runs.
 fn web() -> Node {
@@ -265,7 +265,7 @@ fn exec_gives_a_terminal() {
         node.run_dir().display()
     );
     let mut command = Command::new("script");
-    let output = command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).output().unwrap();
+    let output = command.args(["-qec", &line, "/dev/null"]).ends();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("terminal"), "{text}");
     assert_eq!(output.status.code(), Some(4), "{text}");

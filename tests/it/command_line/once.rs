@@ -1,6 +1,6 @@
 //! `run --runonce`.
 
-use crate::harness::{Node, Options};
+use crate::harness::{Bounded as _, Node, Options};
 
 #[test]
 fn the_pods_of_a_directory_are_run_and_the_daemon_ends() {
@@ -13,7 +13,7 @@ fn the_pods_of_a_directory_are_run_and_the_daemon_ends() {
     };
     node.write("a.yaml", pod("runs", "", "sleep, '1000000'"));
     node.write("b.yaml", pod("ends", "", "'true'"));
-    let once = || node.run_command().output().unwrap();
+    let once = || node.run_command().ends();
     let output = once();
     let (told, error) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());

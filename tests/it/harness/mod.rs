@@ -2,6 +2,7 @@
 //! Nodes run side by side on one engine, distinguished by the label of their root directory; a test that looks
 //! at anything but its own node's containers is wrong.
 
+mod bounded;
 mod docker;
 pub mod history;
 pub mod hostile;
@@ -29,6 +30,7 @@ use podkeeper::testing::runtime::{Call, DockerState, Reply, labels};
 use podkeeper::testing::status::snapshot::StatusFile;
 use rustix::process::{Pid, Signal};
 
+pub use self::bounded::Bounded;
 pub use self::docker::{ask_docker, cgroups, docker_get, enter, remove_network, tag_image, untag_image};
 use self::wait::LOOK;
 pub use self::wait::PATIENCE;
@@ -309,7 +311,7 @@ impl Node {
 
     /// Runs [`Node::command`] to its end.
     pub fn podkeeper(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        self.command(arguments).ends()
     }
 
     /// Runs [`Node::command`], which must succeed, and returns its output.

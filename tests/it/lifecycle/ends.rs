@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use crate::harness::{Node, Options};
+use crate::harness::{Bounded as _, Node, Options};
 
 /// A file system whose server never answers, like a mount from a machine that is gone.
 struct Dead {
@@ -93,7 +93,7 @@ fn a_file_that_becomes_unreadable_while_it_settles_leaves_the_source_awake() {
     node.wait_until("the link to nothing is told", told);
     // A source that is asleep would not notice the request to forget.
     let mut forget = Command::new(env!("CARGO_BIN_EXE_podkeeper"));
-    let output = forget.args(["forget", "--source", "file", "--root-dir"]).arg(node.root()).output().unwrap();
+    let output = forget.args(["forget", "--source", "file", "--root-dir"]).arg(node.root()).ends();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("looks at the source again"), "{said}");
     assert!(node.stop().success());

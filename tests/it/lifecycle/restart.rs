@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::harness::history::History;
 use crate::harness::pods::{IGNORES_TERM, OBEYS, Pod, container};
-use crate::harness::{Container, Node, Options};
+use crate::harness::{Bounded as _, Container, Node, Options};
 
 fn labelled(name: &str, edition: &str) -> String {
     Pod::new(name).set("/metadata/labels", json!({"edition": edition})).text()
@@ -328,7 +328,7 @@ fn a_second_daemon_on_one_root_directory_is_refused_and_changes_nothing() {
     node.write("web.yaml", Pod::new("web").text());
     node.wait_phase("web", "Running");
     let before = node.containers();
-    let output = node.run_command().output().unwrap();
+    let output = node.run_command().ends();
     assert_eq!(output.status.code(), Some(3));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("another podkeeper runs on"), "{error}");

@@ -11,7 +11,7 @@ use podkeeper::testing::pod::problem::Problem;
 use serde_json::json;
 
 use crate::harness::pods::Pod;
-use crate::harness::{Node, Options};
+use crate::harness::{Bounded as _, Node, Options};
 use crate::signer::Signer;
 
 /// The files with remembered manifests.
@@ -49,8 +49,7 @@ fn rebooted(options: Options) -> Node {
 
 fn forget(node: &Node) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_podkeeper"));
-    let output =
-        command.args(["forget", "--source", "file", "--root-dir"]).arg(node.root()).output().unwrap();
+    let output = command.args(["forget", "--source", "file", "--root-dir"]).arg(node.root()).ends();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -351,7 +350,7 @@ fn a_signed_manifest_that_was_replaced_is_not_taken_again() {
 #[test]
 fn a_least_version_without_signatures_is_a_usage_error() {
     let node = Node::prepare(Options::flags(&["--manifest-min-version", "3"]));
-    let output = node.run_command().output().unwrap();
+    let output = node.run_command().ends();
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("--manifest-min-version is of signed manifests: it needs"), "{error}");
@@ -367,7 +366,7 @@ fn a_key_file_that_is_none_is_a_usage_error_and_one_that_cannot_be_read_is_tried
         (empty.as_path(), 2, none.as_str()),
         (Path::new("/dev/null"), 1, "/dev/null: cannot be read: it is not a regular file"),
     ] {
-        let output = node.run_command().arg("--manifest-verify-key").arg(path).output().unwrap();
+        let output = node.run_command().arg("--manifest-verify-key").arg(path).ends();
         assert_eq!(output.status.code(), Some(code));
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         let all = format!("verification key of manifests: {says}");
