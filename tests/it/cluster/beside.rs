@@ -150,7 +150,7 @@ fn cases(host_port: u16) -> Vec<(&'static str, Value)> {
             ),
         ),
         ("guaranteed", one(json!({"resources": {"limits": {"cpu": "10m", "memory": "32Mi"}}}))),
-        ("deadline", json!({"activeDeadlineSeconds": 25, "containers": [with(json!({}))]})),
+        ("deadline", json!({"activeDeadlineSeconds": 60, "containers": [with(json!({}))]})),
         ("not-root", one(json!({"securityContext": {"runAsNonRoot": true}}))),
         (
             "user",

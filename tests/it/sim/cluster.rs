@@ -344,7 +344,7 @@ fn clustered(w: &mut World) {
 
 #[test]
 fn a_node_and_its_server_agree_in_the_end() {
-    seeds(200, clustered);
+    seeds(100, clustered);
 }
 
 /// For an hour the server is not there: containers die and run again meanwhile, in one seed of two the daemon is killed as

@@ -81,7 +81,7 @@ fn run(seed: u64, traced: bool, scene: &impl Fn(&mut World)) -> (String, Option<
 /// Number of worlds of churn. Unoptimized about 20 run per second on each core; with the profile `sim`,
 /// which no normal build has to wait for, about 90. More seeds are for a night, as for every scene:
 /// `SIM_SEEDS=20000 cargo test --profile sim --test it sim::`.
-const CHURN: u64 = 1000;
+const CHURN: u64 = 400;
 
 fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)

@@ -291,7 +291,7 @@ fn trouble(w: &mut World) {
 
 #[test]
 fn k4441_two_sources_end_with_exactly_what_was_accepted_last() {
-    seeds(500, trouble);
+    seeds(200, trouble);
 }
 
 /// Regression: larger seeds that once failed. A pod of a URL waited for the directory, which could not be read any
