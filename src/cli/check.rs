@@ -321,6 +321,9 @@ impl Report {
             let object = seen.filter_map(|s| self.objects.get(&(s, key.clone()))).next();
             let message = match (object, entry) {
                 (None, _) if self.objects.keys().any(|(_, other)| *other == key) => continue,
+                (None, _) if self.has_error(&key.to_string()) => {
+                    format!("{key} is refused for its own errors")
+                }
                 (None, _) => format!("{key} is in none of the files that were checked"),
                 (Some(object), Some(entry)) if !object.has_key(&entry) => {
                     format!("{key} has no key {entry:?}")
@@ -331,6 +334,11 @@ impl Report {
             let (severity, pod, field) = (Severity::Warning, Some(pod), Some(field));
             self.problems.push(Problem { severity, path, at, pod, field, message });
         }
+    }
+
+    /// Whether a pod or object of this name, as problems have it, has an error.
+    fn has_error(&self, name: &str) -> bool {
+        self.problems.iter().any(|it| it.severity == Severity::Error && it.pod.as_deref() == Some(name))
     }
 
     /// Dependencies on pods that will never start.

@@ -277,3 +277,27 @@ fn a_priority_that_a_source_may_not_have_is_told() {
         ]
     );
 }
+
+/// Regression: it was said to be in none of the files that were checked.
+#[test]
+fn a_claim_with_errors_of_its_own_is_in_the_files() {
+    let claim = |size: &str| {
+        format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: disk}}\nspec:\n  accessModes: [ReadWriteOnce]\n  \
+             resources: {{requests: {{storage: {size}}}}}\n"
+        )
+    };
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers: [{name: a, image: 'b:1', volumeMounts: [{name: v, mountPath: /v}]}]\n  \
+               volumes: [{name: v, persistentVolumeClaim: {claimName: disk}}]\n";
+    let told = |claim: &str| {
+        let mut report = empty("");
+        report.decode(claim.as_bytes(), "claim.yaml", None);
+        report.decode(pod.as_bytes(), "web.yaml", None);
+        report.judge();
+        let all = lines(&report).into_iter().filter(|line| line.starts_with("web.yaml"));
+        all.map(|line| line.rsplit_once(": ").unwrap().1.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&claim("1Gi")), [""; 0]);
+    assert_eq!(told(&claim("1Xi")), ["PersistentVolumeClaim default/disk is refused for its own errors"]);
+    assert_eq!(told(""), ["PersistentVolumeClaim default/disk is in none of the files that were checked"]);
+}
