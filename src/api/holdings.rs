@@ -334,21 +334,23 @@ fn is_default(field: Option<&str>, value: &Value) -> bool {
     let of = |path: &str| value.pointer(path);
     match field {
         Some("spec.volumeName") => of("/spec/volumeName") == of("/metadata/name"),
+        Some("metadata.creationTimestamp") => true,
         Some("spec.enableServiceLinks") => of("/spec/enableServiceLinks") == Some(&Value::Bool(true)),
         _ => false,
     }
 }
 
-/// An object in the form of a manifest: without the fields that only the API has.
+/// An object in the form of a manifest: without the fields that only the API has. A local object keeps its time, which
+/// is shown; that of a pod's own is not in manifests.
 fn as_manifest(value: &Value) -> Value {
     let mut value = value.clone();
+    let is_pod = value.get("kind").and_then(Value::as_str) == Some("Pod");
     if let Value::Object(fields) = &mut value {
         fields.remove("status");
     }
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         for field in [
             "managedFields",
-            "creationTimestamp",
             "resourceVersion",
             "generation",
             "deletionTimestamp",
@@ -359,6 +361,9 @@ fn as_manifest(value: &Value) -> Value {
             "finalizers",
         ] {
             metadata.remove(field);
+        }
+        if is_pod {
+            metadata.remove("creationTimestamp");
         }
     }
     value

@@ -75,6 +75,21 @@ fn namespaces_are_found_after_a_restart() {
     fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Regression: `get configmaps` showed the time since the daemon's start as the age of a new one.
+#[test]
+fn a_local_object_has_its_own_time() {
+    let dir = scratch("api-holdings-time");
+    let (holdings, ..) = open(&dir);
+    let mut value = map("new", 1);
+    value["metadata"]["creationTimestamp"] = "2026-01-02T03:04:05Z".into();
+    let decoded = holdings.decode(&id(Resource::ConfigMaps, "default", "new"), &value);
+    assert_eq!(decoded.problems, []);
+    let created: Vec<String> =
+        decoded.objects.iter().filter_map(|it| it.about.created).map(|time| time.to_string()).collect();
+    assert_eq!(created, ["2026-01-02T03:04:05Z"]);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// Regression: each new claim had a warning about the name of its volume, which nobody had written.
 #[test]
 fn what_the_api_puts_in_itself_is_not_warned_of() {
