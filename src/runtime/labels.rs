@@ -60,7 +60,7 @@ pub const SIZES: &str = "podkeeper.dev/sizes";
 /// itself writes.
 pub const ASSIGNED_DEVICES: &str = "annotation.podkeeper.dev/assigned-devices";
 /// On the sandbox: the runtime of Docker for all containers of the pod, if it is not the default. Also such an
-/// annotation.
+/// annotation. Like [`NETWORK`], it is on no sandbox but by podkeeper.
 pub const RUNTIME: &str = "annotation.podkeeper.dev/runtime";
 /// On the sandbox: attempt, decimal (also the last part of its name).
 pub const SANDBOX_ATTEMPT: &str = "podkeeper.dev/sandbox-attempt";
@@ -96,10 +96,10 @@ pub const RECORDED: &str = "podkeeper.dev/recorded";
 /// Whether podkeeper reads this label back.
 #[must_use]
 pub fn is_read(key: &str) -> bool {
-    [NEVER_RAN, NETWORK].contains(&key) || OURS.contains(&key)
+    [NEVER_RAN, NETWORK, RUNTIME].contains(&key) || OURS.contains(&key)
 }
 
-/// All labels above, except [`NEVER_RAN`] and [`NETWORK`]. Each is on every object, empty if it has no value: otherwise
+/// All labels above, except [`NEVER_RAN`], [`NETWORK`] and [`RUNTIME`]. Each is on every object, empty if it has no value: otherwise
 /// Docker would use the image's value. A pod's own labels and annotations are copied to its sandbox, except under these
 /// keys. So podkeeper only ever reads back what it wrote itself ([`SEALED`]).
 pub const OURS: &[&str] = &[

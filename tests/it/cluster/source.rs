@@ -129,6 +129,17 @@ fn a_runtime_class_is_a_runtime_of_docker() {
     node.restart();
     node.wait_until("the pod is known again", || phase(&node, &class) == "Running");
     assert_eq!(ids(&node, &class), before, "its container is another one");
+    // Regression: the label of its sandbox was not read, and a daemon without the flag failed the running pod for good.
+    for flag in [None, Some("--runtime-class=plain=runc")] {
+        node.options.borrow_mut().flags.retain(|it| !it.starts_with("--runtime-class"));
+        node.options.borrow_mut().flags.extend(flag.map(str::to_owned));
+        node.restart();
+        node.wait_until("the pod is known once more", || phase(&node, &class) == "Running");
+        assert_eq!(ids(&node, &class), before, "its container is another one with {flag:?}");
+    }
+    node.kill_container(&before[0], "KILL");
+    let again = node.wait_for("it runs again", || ids(&node, &class).pop().filter(|id| *id != before[0]));
+    assert_eq!(node.inspect(&again)["HostConfig"]["Runtime"], "io.containerd.runc.v2", "it is its sandbox's");
     way.set_open(true);
     plane.says(&["delete", "pod", &class, &other, &late, "--force", "--grace-period=0", "--wait=false"]);
     plane.says(&["delete", "runtimeclass", &class, &other, &late, "--wait=false"]);
