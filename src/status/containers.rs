@@ -14,7 +14,7 @@ use crate::plan::{Exit, Owned, ProbeVerdict, RunState};
 use crate::pod::ContainerKind;
 use crate::pod::waiting::Reason;
 use crate::runtime::names;
-use crate::status::{Input, WaitingReason, seconds};
+use crate::status::{Input, WaitingReason, in_force, seconds};
 use crate::termination;
 
 /// Reason of a container whose end was not observed.
@@ -101,7 +101,10 @@ fn status(
     status.volume_mounts = told.or_else(|| mounts(container, input.recursive_mounts));
     let runs = newest.is_some_and(|c| c.state.is_running());
     if let Some(resources) = container.resources.as_ref().filter(|_| newest.is_some()) {
-        let before = || old.and_then(|o| o.resources.clone());
+        let seen = newest.map(|c| c.resources).unwrap_or_default();
+        // A daemon that has just started has told nothing yet.
+        let before =
+            || old.and_then(|o| o.resources.clone()).or_else(|| Some(in_force::resources(resources, seen)));
         // A container that does not run shows the resources that it would get (`convertContainerStatusResources`).
         let changing = runs && input.resize.containers.contains(&container.name);
         status.resources = if changing { before() } else { Some(resources.clone()) };

@@ -6,6 +6,7 @@ pub mod conditions;
 pub mod container_log;
 mod containers;
 pub mod file;
+mod in_force;
 pub mod local_objects;
 pub mod node_object;
 mod phase;

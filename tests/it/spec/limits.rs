@@ -293,8 +293,14 @@ fn memory_below_what_is_used_is_refused_and_told_in_cgroups_of_version_1() {
     node.wait_until("the failure is told", || {
         condition(&node, "m", "PodResizeInProgress").is_some_and(|c| c.reason.as_deref() == Some("Error"))
     });
-    let shown = node.container_status("m", "app").and_then(|s| s.resources?.limits?.get("memory").cloned());
-    assert_eq!(shown.unwrap().0, "100Mi", "what it still has");
+    let shown = || node.container_status("m", "app").and_then(|s| s.resources?.limits?.get("memory").cloned());
+    assert_eq!(shown().unwrap().0, "100Mi", "what it still has");
+    // Regression: the next daemon told of no resources, and an API server refuses each further resize then.
+    node.restart();
+    node.wait_until("the failure is told again", || {
+        condition(&node, "m", "PodResizeInProgress").is_some_and(|c| c.reason.as_deref() == Some("Error"))
+    });
+    assert_eq!(shown().unwrap().0, "100Mi", "what it still has");
     node.wait_until("its event is told", || node.says(&["get", "events"]).contains("ResizeError"));
     node.write("m.yaml", pod("90Mi").text());
     node.wait_until("what works is done", || node.inspect(&first.id)["HostConfig"]["Memory"] == 90 * MIB);
