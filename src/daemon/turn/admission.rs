@@ -126,6 +126,10 @@ pub enum Chosen<'a> {
 pub enum Room {
     /// The pod has to fit beside the others.
     Counts,
+    /// The same, beside those of the others that have not ended for good: of these only a sandbox runs still.
+    Soon,
+    /// The same, beside those of them that the pod does not wait for until they have succeeded.
+    Later,
     /// It would be made.
     IsMade,
     /// The pod has ended for good: it needs nothing of the node, and only what it may do counts, for its worker may know
@@ -133,7 +137,7 @@ pub enum Room {
     NotNeeded,
 }
 
-/// Decides about `pod`; `others` are the active pods without it, and `pressures` is what the node is short of.
+/// Decides about `pod`; `others` are the active pods without it, as far as they count for `room`, and `pressures` is what the node is short of.
 ///
 /// # Errors
 /// The first check that fails.
@@ -155,7 +159,7 @@ pub fn admit<'a>(
     pressure::check(pod, pressures)?;
     sysctls(pod, config)?;
     operating_system(pod, config)?;
-    if room == Room::Counts {
+    if room != Room::IsMade {
         fits::check(pod, &others, &config.node)?;
     }
     beside_room(pod, &others, config, chosen)

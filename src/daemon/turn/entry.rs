@@ -36,6 +36,8 @@ pub(super) struct Entry {
     /// The worker's thread could not be started.
     pub(super) spawn_failed: Option<SpawnFailed>,
     pub(super) evictions: Option<Evictions>,
+    /// The UID of the version that waits for other pods, or has waited and was refused since, and since when.
+    pub(super) waited: Option<(String, Mono)>,
     /// An earlier daemon was stopping it for the room of another pod: for how long, and when this one learnt it.
     pub(super) stopped_for: Option<(Duration, Mono)>,
     /// The sizes in force, or before a drain, where its sandbox was made with others or an edit has no room.
@@ -152,7 +154,7 @@ impl Entry {
 
     /// The version that starts when other pods are as far as it waits for.
     fn waits(&self) -> Option<&Arc<DesiredPod>> {
-        self.held().filter(|held| matches!(held.why, Why::After(_) | Why::Room)).map(|held| &held.pod)
+        self.held().filter(|held| matches!(held.why, Why::After | Why::Room)).map(|held| &held.pod)
     }
 
     /// The worker's last status.

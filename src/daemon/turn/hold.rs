@@ -2,6 +2,7 @@
 //! close a cycle of waiting. A running pod of the same name is an older version, and keeps running
 //! meanwhile.
 
+mod ends;
 mod over;
 mod runtime;
 
@@ -46,8 +47,8 @@ pub(super) struct Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     Drained,
-    /// Waits for other pods, since this time.
-    After(Mono),
+    /// Waits for other pods.
+    After,
     /// Waits until pods that were told to stop have made room.
     Room,
     /// Waits until the API server has its RuntimeClass.
@@ -61,7 +62,7 @@ impl Why {
         match self {
             // The kubelet's word.
             Why::Drained => "NodeShutdown",
-            Why::After(_) => WAITS,
+            Why::After => WAITS,
             Why::Room => NO_ROOM,
             Why::RuntimeClass => NO_CLASS,
             Why::Cycle => CYCLE,
@@ -108,6 +109,9 @@ impl Turn {
             // the sandbox is left may have been stopped for another pod.
             let has_room = adopted && self.runs_containers(&pod.key, &pod.uid);
             if !(has_room && rejection.is_for_want_of_room()) {
+                if over == Over::No && !adopted && !wanted && self.wait_for_ends(&pod, now) {
+                    return;
+                }
                 return match self.make_room(&pod, rejection, now) {
                     Ok(()) => {}
                     Err(rejection) => self.reject(pod, &rejection, now),
@@ -144,12 +148,10 @@ impl Turn {
         after::decide(after, |dependency| self.standing(dependency), since, now.mono)
     }
 
-    /// When the wait began: now, or earlier if this version waits already.
+    /// When the wait began: now, or earlier if this version has waited already. One that was refused since goes on with it.
     fn waits_since(&self, pod: &DesiredPod, now: &Now) -> Mono {
-        match self.entries.get(&pod.key).and_then(Entry::held) {
-            Some(Held { pod: old, why: Why::After(since), .. }) if old.uid == pod.uid => *since,
-            _ => now.mono,
-        }
+        let waited = self.entries.get(&pod.key).and_then(|entry| entry.waited.as_ref());
+        waited.filter(|(uid, _)| *uid == pod.uid).map_or(now.mono, |(_, since)| *since)
     }
 
     pub(super) fn wait(
@@ -161,9 +163,10 @@ impl Turn {
         now: &Now,
     ) {
         let since = self.waits_since(&pod, now);
+        self.entries.get_or_default(pod.key.clone()).waited = Some((pod.uid.clone(), since));
         self.due.replace(until, Due::After(pod.key.clone()));
         let message = format!("Waits for {missing}; starts anyway after {} s.", after.timeout.as_secs());
-        self.hold(pod, Why::After(since), &message, now);
+        self.hold(pod, Why::After, &message, now);
     }
 
     pub(super) fn hold(&mut self, pod: Arc<DesiredPod>, why: Why, message: &str, now: &Now) {
@@ -178,17 +181,21 @@ impl Turn {
         let known = old.is_some_and(|old| old.pod.uid == pod.uid && old.why.reason() == reason);
         let status = match why {
             Why::Cycle => status::rejected(&pod, reason, message, now.wall),
-            Why::Drained | Why::After(_) | Why::Room | Why::RuntimeClass => {
+            Why::Drained | Why::After | Why::Room | Why::RuntimeClass => {
                 status::held(&pod, reason, message, now.wall)
             }
         };
         let line = match why {
-            Why::After(_) | Why::Room => Some(format!("pod {}: {message}", pod.key)),
+            Why::After | Why::Room => Some(format!("pod {}: {message}", pod.key)),
             // Logged once, for the node; by its event.
             Why::Drained | Why::RuntimeClass | Why::Cycle => None,
         };
         let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
         self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));
+        if why == Why::Drained {
+            // It waits anew when the node is resumed.
+            self.entries.get_or_default(key).waited = None;
+        }
         self.changed = true;
         if let Some(line) = line.filter(|_| !known) {
             self.log(log::Level::Info, line);
@@ -205,7 +212,7 @@ impl Turn {
         if let Some(old) = old {
             self.waiting.remove(old.pod(), node);
         }
-        if let Some(Held { pod, why: Why::After(_), .. }) = self.entries.get(key).and_then(Entry::held) {
+        if let Some(Held { pod, why: Why::After, .. }) = self.entries.get(key).and_then(Entry::held) {
             self.waiting.add(pod, node);
         }
     }

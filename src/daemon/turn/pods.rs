@@ -14,6 +14,7 @@ use super::preempted::HURRIED;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
+use crate::base::table::Set;
 use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
@@ -152,7 +153,7 @@ impl Turn {
         };
         entry.desired = None;
         // What comes under its name is another pod.
-        entry.had = None;
+        (entry.had, entry.waited) = (None, None);
         let order = StopOrder { pod: None, ..order };
         if entry.worker.is_none() && !is_found {
             self.entries.remove(&pod.key);
@@ -185,7 +186,7 @@ impl Turn {
         }
         let had = self.untold_sizes(&pod);
         let entry = self.entries.get_or_default(pod.key.clone());
-        entry.had = had;
+        (entry.had, entry.waited) = (had, None);
         if entry.desired.as_ref().is_some_and(|old| old.uid != pod.uid) {
             entry.taken.clear();
         }
@@ -275,10 +276,12 @@ impl Turn {
         let has_room_made = self.has_room_made(pod);
         // What waits for this pod comes after it, and keeps nothing from it.
         let after = self.waiting.all_on(&pod.key);
-        let others = self.entries.iter().flat_map(|(key, entry)| {
+        let before = if room == Room::Later { self.ended_before(pod) } else { Set::new() };
+        let counting = self.entries.iter().filter(|(key, entry)| self.counts(room, key, entry, &before));
+        let others = counting.flat_map(|(key, entry)| {
             let comes_later = |why: Why| match why {
                 Why::Room => has_room_made,
-                Why::After(_) => after.contains(key),
+                Why::After => after.contains(key),
                 Why::Drained | Why::RuntimeClass | Why::Cycle => false,
             };
             let waits = entry.held().filter(|held| comes_later(held.why));

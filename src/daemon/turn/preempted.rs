@@ -97,7 +97,9 @@ impl Turn {
 
     /// The pods to stop for a pod, beside those that are ending anyway; `None`: the end of all would not make room.
     fn victims(&self, pod: &DesiredPod, reach: Reach) -> Option<Vec<PodKey>> {
-        let others = || self.entries.iter().filter(|(key, _)| **key != pod.key).map(|(_, entry)| entry);
+        // What has ended goes anyway, and would run a second time if it were stopped.
+        let stays = |key: &PodKey, entry: &Entry| *key != pod.key && !self.ends_by_itself(entry);
+        let others = || self.entries.iter().filter(|(key, entry)| stays(key, entry)).map(|(_, entry)| entry);
         let staying: Vec<&DesiredPod> = others().flat_map(Entry::staying).map(Arc::as_ref).collect();
         let short: Vec<fits::Shortage> = fits::shortages(pod, &staying, &self.config.node).collect();
         let resources: Vec<&str> = short.iter().map(|of| of.resource.as_str()).collect();
@@ -203,9 +205,10 @@ impl Turn {
     }
 
     /// The reason why a pod waits, for its status.
-    fn awaited_for(&self, pod: &DesiredPod) -> String {
+    pub(super) fn awaited_for(&self, pod: &DesiredPod) -> String {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
-        let leaving = others.filter(|(_, entry)| entry.leaving().is_some()).map(|(key, _)| key);
+        let goes = |entry: &Entry| entry.leaving().is_some() || self.ends_by_itself(entry);
+        let leaving = others.filter(|(_, entry)| goes(entry)).map(|(key, _)| key);
         let earlier = self.earlier(false).into_iter().map(|it| &it.key).filter(|key| **key != pod.key);
         let leaving: Vec<String> = leaving.chain(earlier).map(PodKey::to_string).collect();
         let named = leaving.iter().take(limits::ROOM_NAMES).cloned().collect::<Vec<_>>().join(", ");

@@ -54,7 +54,7 @@ impl Turn {
         }
     }
 
-    fn is_listed_as_over(&self, pod: &DesiredPod) -> bool {
+    pub(super) fn is_listed_as_over(&self, pod: &DesiredPod) -> bool {
         // Events that Docker has told since make the list uncertain, its old ones too, and so does the loss of Docker. The
         // worker tells whether it is right; until then only room is not asked for.
         let Some(all) = self.docker.found.get(&pod.key).cloned() else { return false };

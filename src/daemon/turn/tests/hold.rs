@@ -1,5 +1,7 @@
 //! Pods that wait for others, and cycles of waiting.
 
+mod ends;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ pub(super) fn after(words: &str, on: &str) -> Arc<DesiredPod> {
     waiting(pod(words), on)
 }
 
-fn waiting(pod: Arc<DesiredPod>, on: &str) -> Arc<DesiredPod> {
+pub(super) fn waiting(pod: Arc<DesiredPod>, on: &str) -> Arc<DesiredPod> {
     let mut pod = Arc::unwrap_or_clone(pod);
     let notes = pod.metadata.annotations.get_or_insert_default();
     notes.insert(crate::pod::after::AFTER.into(), on.into());

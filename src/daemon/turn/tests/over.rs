@@ -74,7 +74,7 @@ fn only_dead_containers_show_an_end() {
     rig.want(&[job("job", ""), with_port("web", 80)]);
     let told = acts(rig.list(&["job/job-1/POD running", "job/job-1/app exited"]));
     assert_eq!(told, ["spawn job", "run job/job-1"], "its sandbox has the port still");
-    assert!(rig.shown().contains("web Failed NodePorts"), "{}", rig.shown());
+    assert!(rig.shown().contains("web Pending WaitingForRoom"), "{}", rig.shown());
 }
 
 /// An edit of a pod that has ended refused it for what other pods had got since, and removed its containers.

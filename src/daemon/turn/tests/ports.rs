@@ -44,7 +44,7 @@ fn a_pod_that_has_ended_keeps_its_port_while_something_of_it_runs() {
     rig.want(&[Arc::clone(&a), Arc::clone(&b)]);
     rig.seen("a", &["a/a-1/POD running", "a/a-1/app exited"]);
     assert_eq!(acts(rig.status(&a, "Succeeded", false)), [""; 0]);
-    assert_eq!(rig.shown(), "a Succeeded, b Failed NodePorts");
+    assert_eq!(rig.shown(), "a Succeeded, b Pending WaitingForRoom");
     let down = ["a/a-1/POD exited", "a/a-1/app exited"];
     assert_eq!(acts(rig.seen("a", &down)), ["spawn b, empty", "run b/b-1"]);
     assert_eq!(acts(rig.seen("a", &down)), [""; 0]);

@@ -1,0 +1,108 @@
+//! Pods whose room comes free by itself: those that have ended for good and of which only the sandbox is left, and those
+//! that another pod waits for until they have succeeded. Nobody is stopped for their room, and who waits for it keeps it.
+//!
+//! Never here: a wait for pods that run on.
+
+use std::sync::Arc;
+
+use super::Why;
+use crate::base::clock::Now;
+use crate::base::table::Set;
+use crate::daemon::turn::Turn;
+use crate::daemon::turn::admission::Room;
+use crate::daemon::turn::entry::{Entry, WorkerStatus};
+use crate::pod::after::{self, Need, Verdict};
+use crate::pod::{DesiredPod, PodKey};
+use crate::recorder::{ObjectEvent, words};
+
+impl Turn {
+    /// Whether only the sandbox is left of a pod that has ended for good: its worker removes it soon. One whose containers
+    /// run on after its deadline has its grace period, and is none.
+    pub(in crate::daemon::turn) fn ends_by_itself(&self, entry: &Entry) -> bool {
+        let (Some(pod), Some(worker)) = (&entry.desired, &entry.worker) else { return false };
+        // What was stopped begins anew.
+        if worker.has_stopped {
+            return false;
+        }
+        match &worker.status {
+            Some(told) => told.is_over() && told.pod.uid == pod.uid && !told.has_running(),
+            None => self.is_listed_as_over(pod),
+        }
+    }
+
+    /// Whether an entry counts beside a pod. `before`: see [`Turn::ended_before`].
+    pub(in crate::daemon::turn) fn counts(
+        &self,
+        room: Room,
+        key: &PodKey,
+        entry: &Entry,
+        before: &Set<PodKey>,
+    ) -> bool {
+        match room {
+            Room::Counts | Room::IsMade | Room::NotNeeded => true,
+            Room::Soon => !self.ends_by_itself(entry),
+            Room::Later => !before.contains(key) && !self.ends_by_itself(entry),
+        }
+    }
+
+    /// The pods that have ended before this one starts: those that it waits for to succeed, and those that have to succeed
+    /// before one that it waits for. Empty for a pod that waits for nothing any more.
+    pub(in crate::daemon::turn) fn ended_before(&self, pod: &DesiredPod) -> Set<PodKey> {
+        let node = &self.config.node_name;
+        let (mut ended, mut seen, mut next) = (Set::new(), Set::new(), Vec::new());
+        next.extend(after::of(pod).filter(|_| !self.has_room_made(pod)));
+        while let Some(after) = next.pop() {
+            for dependency in after.on {
+                for key in dependency.keys(node) {
+                    if dependency.need == Need::Succeeded {
+                        ended.insert(key.clone());
+                    }
+                    if seen.insert(key.clone()) {
+                        next.extend(
+                            self.entries.get(&key).and_then(Entry::accepted).and_then(|pod| after::of(pod)),
+                        );
+                    }
+                }
+            }
+        }
+        ended
+    }
+
+    /// Holds a pod that was refused, when it has its place as soon as others have ended by themselves. Returns false where
+    /// that would not help.
+    pub(super) fn wait_for_ends(&mut self, pod: &Arc<DesiredPod>, now: &Now) -> bool {
+        let after = after::of(pod).filter(|_| !self.has_room_made(pod));
+        let verdict = after.map(|after| (self.judge(pod, &after, now), after));
+        if let Some((Verdict::Wait { message, until }, after)) = &verdict {
+            let fits = self.admit(pod, Room::Later).is_ok();
+            if fits {
+                self.wait(Arc::clone(pod), after, message, *until, now);
+            }
+            return fits;
+        }
+        if self.admit(pod, Room::Soon).is_err() {
+            return false;
+        }
+        if let Some((Verdict::StartAnyway(missing), after)) = verdict {
+            let words = words::after_timeout(after.timeout, &missing);
+            self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
+        }
+        let message = self.awaited_for(pod);
+        self.hold(Arc::clone(pod), Why::Room, &message, now);
+        true
+    }
+}
+
+impl WorkerStatus {
+    /// Whether a container of the pod runs, as it was told last.
+    fn has_running(&self) -> bool {
+        let status = &self.status;
+        let all = [
+            &status.container_statuses,
+            &status.init_container_statuses,
+            &status.ephemeral_container_statuses,
+        ];
+        let mut states = all.into_iter().flatten().flatten().filter_map(|container| container.state.as_ref());
+        states.any(|state| state.running.is_some())
+    }
+}

@@ -1,0 +1,105 @@
+//! Pods that end by themselves: nobody is stopped for their room, none of them runs twice, and who waits for them keeps it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::preempted::{critical, node, of_source, one_behind, plain, sized};
+use super::super::rig::{Rig, acts};
+use super::{pass, waiting};
+use crate::base::clock::Mono;
+use crate::pod::{DesiredPod, Source};
+
+const SANDBOX: &str = "a/a-1/POD running";
+
+fn job(words: &str, cpu: u32) -> Arc<DesiredPod> {
+    sized(words, cpu, "restartPolicy: Never, ")
+}
+
+/// A job whose container has ended, and whose sandbox runs still.
+fn ended(rig: &mut Rig, job: &Arc<DesiredPod>) -> Vec<String> {
+    rig.seen("a", &[SANDBOX, "a/a-1/app exited"]);
+    acts(rig.status(job, "Succeeded", false))
+}
+
+/// Regression: it was preempted, shown as failed, and ran a second time when there was room again.
+#[test]
+fn a_job_that_has_ended_is_not_stopped_for_room() {
+    let job = job("a", 700);
+    for waiter in [critical("z", 700), plain("z", 700), waiting(critical("z", 700), "a=succeeded")] {
+        let mut rig = Rig::listed_with(node());
+        rig.want(&[job.clone()]);
+        rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
+        rig.status(&job, "Running", false);
+        assert_eq!(ended(&mut rig, &job), [""; 0]);
+        assert_eq!(acts(rig.want(&[job.clone(), waiter.clone()])), [""; 0]);
+        assert_eq!(rig.shown(), "a Succeeded, z Pending WaitingForRoom");
+        let message = rig.snapshot().pods[1].status.message.clone();
+        assert_eq!(message.as_deref(), Some("Waits for the end of 1 pod: default/a."));
+        assert_eq!(acts(rig.seen("a", &["a/a-1/app exited"])), ["spawn z, empty", "run z/z-1"]);
+        assert_eq!(rig.shown(), "a Succeeded, z Pending");
+    }
+}
+
+/// The same for a pod of a source that others precede, and for the first moments of a daemon.
+#[test]
+fn a_job_that_had_ended_before_the_daemon_is_not_stopped_for_room() {
+    let (job, z) = (job("a", 700), critical("z", 700));
+    let mut rig = Rig::with(node());
+    rig.list(&[SANDBOX, "a/a-1/app exited"]);
+    assert_eq!(acts(rig.want(&[job.clone(), z])), ["spawn a", "run a/a-1"]);
+    assert_eq!(rig.shown().split(", ").last(), Some("z Pending WaitingForRoom"));
+
+    let mut rig = Rig::listed_with(one_behind());
+    of_source(&mut rig, Source::File, &[]);
+    of_source(&mut rig, Source::Http, &[&job]);
+    let http = Arc::clone(rig.turn.entries.values().next().unwrap().desired.as_ref().unwrap());
+    rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
+    rig.status(&http, "Running", false);
+    ended(&mut rig, &http);
+    assert_eq!(of_source(&mut rig, Source::File, &[&plain("z", 700)]), [""; 0]);
+    assert_eq!(rig.shown(), "a Succeeded, z Pending WaitingForRoom");
+}
+
+/// Regression: it was refused where the other one had its room first, and a third pod took the room.
+#[test]
+fn who_waits_for_a_job_to_succeed_keeps_its_room_whoever_comes_first() {
+    let (job, w, x) = (job("a", 300), waiting(plain("w", 800), "a=succeeded"), plain("x", 500));
+    let mut rig = Rig::listed_with(node());
+    rig.want(&[job.clone()]);
+    rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
+    rig.status(&job, "Running", false);
+    assert_eq!(acts(rig.want(&[job.clone(), w.clone()])), [""; 0]);
+    assert_eq!(rig.shown(), "a Running, w Pending WaitingForPods");
+    rig.want(&[job.clone(), w.clone(), x.clone()]);
+    assert_eq!(rig.shown(), "a Running, w Pending WaitingForPods, x Failed OutOfcpu");
+    assert_eq!(ended(&mut rig, &job), [""; 0]);
+    assert_eq!(rig.shown(), "a Succeeded, w Pending WaitingForRoom, x Failed OutOfcpu");
+    assert_eq!(acts(rig.seen("a", &["a/a-1/app exited"])), ["spawn w, empty", "run w/w-1"]);
+    assert_eq!(rig.shown(), "a Succeeded, w Pending, x Failed OutOfcpu");
+    // A pod that goes on while it runs itself has to leave it its room, and so has one that it does not wait for.
+    for on in ["a", "a=ready", "b=succeeded"] {
+        let mut rig = Rig::listed_with(node());
+        rig.want(&[job.clone(), waiting(plain("w", 800), on)]);
+        assert_eq!(rig.shown(), "a Pending, w Failed OutOfcpu", "{on}");
+    }
+    // What has to succeed before one of those that it waits for has ended, too.
+    let between = waiting(plain("b", 100), "a=succeeded");
+    let mut rig = Rig::listed_with(node());
+    rig.want(&[job.clone(), between, waiting(plain("w", 800), "b")]);
+    assert_eq!(rig.shown(), "a Pending, b Pending WaitingForPods, w Pending WaitingForPods");
+}
+
+/// Regression: a pod that was refused after its wait waited as long again.
+#[test]
+fn a_wait_that_is_over_does_not_begin_anew() {
+    let (job, w) = (job("a", 300), waiting(plain("w", 800), "a=succeeded"));
+    let mut rig = Rig::listed_with(node());
+    rig.want(&[job.clone(), w.clone()]);
+    rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
+    rig.status(&job, "Running", false);
+    rig.now = Mono(rig.now.0 + Duration::from_secs(1));
+    pass(&mut rig, 60);
+    assert_eq!(rig.shown(), "a Running, w Failed OutOfcpu");
+    rig.seen("a", &["a/a-1/app exited"]);
+    assert_eq!(acts(rig.status(&job, "Failed", false)), ["spawn w, empty", "run w/w-1"]);
+}
