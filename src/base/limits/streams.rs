@@ -13,6 +13,8 @@ pub const ATTACH_STALL: Duration = Duration::from_secs(10);
 pub const ATTACH_PACE: usize = 1024 * 1024;
 /// How long the output is awaited of a container that ended while it was attached to.
 pub const ATTACH_LAST: Duration = Duration::from_secs(2);
+/// How long a container may have lived whose output an attach may have missed.
+pub const ATTACH_MISSED: Duration = Duration::from_secs(10);
 /// Bytes that `podkeeper attach` writes at once: a pipe that can be written to takes as many without waiting.
 pub const ATTACH_PIECE: usize = 4096;
 /// Pause of `podkeeper attach` while a terminal has too little room.

@@ -15,9 +15,9 @@ use crate::runtime::connection::Wait;
 use crate::runtime::docker::Docker;
 use crate::runtime::frames::StreamKind;
 use crate::runtime::life::{ENDED, Life};
-use crate::runtime::request::AttachOptions;
+use crate::runtime::request::{AttachOptions, LogOptions};
 use crate::runtime::stream::{Duplex, InputStream, Output, OutputStream};
-use crate::runtime::{Call, DockerError, ExecBody};
+use crate::runtime::{Call, DockerError, DockerState, ExecBody};
 use crate::server::connection::Upgraded;
 use crate::server::stream::command::{Channel, News, Size, Streams, Wanted};
 use crate::server::stream::negotiate::Command;
@@ -61,6 +61,7 @@ pub fn run(job: &Job, protocol: Command, upgraded: Upgraded) {
         input: Vec::new(),
         is_ended: false,
         size: None,
+        has_poured: false,
         active: Instant::now(),
         pace: Pace::default(),
     };
@@ -93,6 +94,8 @@ struct Relay {
     is_ended: bool,
     /// A new size of the terminal, for Docker.
     size: Option<Size>,
+    /// Docker has told some output.
+    has_poured: bool,
     /// When something was sent or received last.
     active: Instant,
     /// How fast the client takes output.
@@ -104,7 +107,14 @@ impl Relay {
         self.wait_for_streams()?;
         let outcome = match start(job) {
             Ok(mut started) => {
-                let ended = self.carry(job, &mut started)?;
+                let mut ended = self.carry(job, &mut started)?;
+                if ended.is_ok()
+                    && !self.has_poured
+                    && let Some(log) = missed(job)
+                {
+                    (started.output, started.input) = (log, None);
+                    ended = self.carry(job, &mut started)?;
+                }
                 let Started { exec, input, output, .. } = started;
                 let outcome = ended.and_then(|()| outcome(job, exec.as_deref()));
                 drop((input, output));
@@ -259,7 +269,7 @@ impl Relay {
                 Output::Bytes(StreamKind::Stdin | StreamKind::Stdout, bytes) => (Channel::Stdout, bytes),
             };
             self.streams.write(channel, bytes);
-            poured = Poured::Some;
+            (poured, self.has_poured) = (Poured::Some, true);
         }
         Ok(poured)
     }
@@ -325,6 +335,20 @@ fn start(job: &Job) -> Result<Started, DockerError> {
         }
     };
     Ok(Started { exec, life, output, input: Some(input).filter(|_| job.wanted.stdin) })
+}
+
+/// The log of a container that ended so soon that an attach to it got nothing: all that it wrote came before Docker had
+/// joined its streams. `None`: it did not, or its log cannot be read. Clients expect it from `kubectl run -i`, which asks for
+/// the log by itself only where the attach is refused.
+fn missed(job: &Job) -> Option<OutputStream> {
+    let Work::Attach { tty, .. } = job.work else { return None };
+    let detail = job.docker.inspect(&job.container).ok()?;
+    let lived = detail.finished_at?.duration_since(detail.started_at?).unsigned_abs();
+    if detail.state != DockerState::Exited || lived > limits::ATTACH_MISSED {
+        return None;
+    }
+    let all = LogOptions { follow: false, tail: None, since: None, timestamps: false };
+    job.docker.logs(&job.container, &all, tty).ok()
 }
 
 /// The result of the work.

@@ -293,7 +293,8 @@ fn memory_below_what_is_used_is_refused_and_told_in_cgroups_of_version_1() {
     node.wait_until("the failure is told", || {
         condition(&node, "m", "PodResizeInProgress").is_some_and(|c| c.reason.as_deref() == Some("Error"))
     });
-    let shown = || node.container_status("m", "app").and_then(|s| s.resources?.limits?.get("memory").cloned());
+    let shown =
+        || node.container_status("m", "app").and_then(|s| s.resources?.limits?.get("memory").cloned());
     assert_eq!(shown().unwrap().0, "100Mi", "what it still has");
     // Regression: the next daemon told of no resources, and an API server refuses each further resize then.
     node.restart();

@@ -35,6 +35,7 @@ fn begun() -> (Relay, TcpStream) {
         input: Vec::new(),
         is_ended: false,
         size: None,
+        has_poured: false,
         active: Instant::now(),
         pace: Pace::default(),
     };
