@@ -254,7 +254,8 @@ impl Turn {
         let unclaimed = self.docker.found.iter().filter_map(|(key, all)| {
             let newest = all.iter().filter(|c| c.state.is_running()).max_by_key(|c| c.attempt)?;
             let is_other = self.merge.get(key).is_none_or(|pod| pod.uid != newest.uid);
-            is_other.then(|| {
+            // One that was being stopped is made anew, maybe with less.
+            (is_other || newest.killed).then(|| {
                 let known = written.iter_mut().find(|pod| pod.metadata.uid.as_ref() == Some(&newest.uid));
                 let spec = known.and_then(|pod| pod.spec.take()).unwrap_or_default();
                 let mut pod = unmanaged::pod(key, newest, spec);
@@ -272,7 +273,10 @@ impl Turn {
     pub(super) fn forget_earlier(&mut self) -> bool {
         let mut earlier = std::mem::take(&mut self.node.earlier);
         let before = earlier.len();
-        earlier.retain(|key, pod| self.runs_still(key, &pod.uid));
+        earlier.retain(|key, pod| match self.entries.get(key).and_then(|entry| entry.desired.as_ref()) {
+            Some(desired) if desired.uid == pod.uid => self.ends_still(key, &pod.uid),
+            _ => self.runs_still(key, &pod.uid),
+        });
         self.node.earlier = earlier;
         self.node.earlier.len() < before
     }
@@ -284,7 +288,7 @@ impl Turn {
             let entry = self.entries.get(key);
             let mut known = entry.into_iter().flat_map(|entry| entry.desired.iter().chain(entry.leaving()));
             if known.any(|it| it.uid == pod.uid) {
-                return false;
+                return self.ends_still(key, &pod.uid);
             }
             match entry.and_then(|entry| entry.worker.as_ref()) {
                 Some(worker) if worker.terminated => false,
@@ -337,6 +341,19 @@ impl Turn {
         let mut own =
             self.docker.found.get(key).into_iter().flatten().filter(|c| c.uid == uid && !c.is_sandbox());
         own.any(|c| worker.seen.get(&c.id) == Some(&DockerState::Running))
+    }
+
+    /// Whether a container of this UID that an earlier daemon has told to end runs still, as its worker sees it.
+    fn ends_still(&self, key: &PodKey, uid: &str) -> bool {
+        let worker = self.entries.get(key).and_then(|entry| entry.worker.as_ref());
+        let seen = worker.map(|worker| &worker.seen).filter(|seen| !seen.is_empty());
+        let found = self.docker.found.get(key).into_iter().flatten();
+        let mut ending =
+            found.filter(|c| c.uid == uid && c.killed && c.state.is_running() && !c.is_sandbox());
+        ending.any(|c| match seen {
+            Some(seen) => seen.get(&c.id) == Some(&DockerState::Running),
+            None => !self.node.earlier_ended.contains(&c.id),
+        })
     }
 
     /// Whether a container that ran at Docker's last list runs still, as its worker sees it. The sandbox of a pod of an earlier

@@ -330,6 +330,35 @@ fn the_version_before_an_edit_has_its_room_until_it_is_dead_also_for_the_next_da
     assert!(told.contains(&"run b/b-1".to_owned()), "{told:?}");
 }
 
+/// Regression: a pod that was being stopped when its daemon was killed, and that its source gave again with smaller sizes,
+/// counted as small as it would be: others were started beside its large containers.
+#[test]
+fn a_pod_that_is_still_being_stopped_has_the_room_of_what_runs() {
+    let (old, new, b) = (plain("a", 500), plain("a", 300), plain("b", 700));
+    let mut rig = Rig::listed_with(node());
+    rig.want(std::slice::from_ref(&old));
+    rig.seen("a", &["a/a-1/POD running", "a/a-1/app running"]);
+    rig.status(&old, "Running", false);
+    rig.want(&[]);
+    rig.status(&old, "Running", true);
+    let mut next = Rig::with(node());
+    next.goes_on_from(&rig.snapshot());
+    next.want(&[Arc::clone(&new), Arc::clone(&b)]);
+    next.list(&["a/a-1/POD running", "a/a-1/app running"]);
+    assert_eq!(next.shown(), "a Pending, b Failed OutOfcpu");
+    next.status(&new, "Pending", false);
+    assert_eq!(acts(next.seen("a", &["a/a-1/POD running", "a/a-1/app running"])), [""; 0]);
+    let told = acts(next.seen("a", &["a/a-1/POD running", "a/a-1/app exited"]));
+    assert!(told.contains(&"run b/b-1".to_owned()), "{told:?}");
+    // What runs anew is as large as it is wanted.
+    next.list(&["a/a-1/POD#1 running", "a/a-1/app#1 running", "b/b-1/POD running"]);
+    next.seen("a", &["a/a-1/POD#1 running", "a/a-1/app#1 running"]);
+    next.status(&new, "Running", false);
+    assert_eq!(next.shown(), "a Running, b Pending");
+    next.want(&[new, b]);
+    assert_eq!(next.turn.active_pods(), 2);
+}
+
 /// Regression: while one pod's version before an edit still ended, both its versions counted, and a pod that ran was stopped
 /// at an edit of its own and refused.
 #[test]
