@@ -137,7 +137,9 @@ fn cases(host_port: u16) -> Vec<(&'static str, Value)> {
         ("unlively", one(json!({"livenessProbe": fails}))),
         (
             "starts-up",
-            one(json!({"startupProbe": {"exec": {"command": shell("exit 0")}, "periodSeconds": 1}})),
+            one(
+                json!({"startupProbe": {"exec": {"command": shell("exit 0")}, "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": 60}}),
+            ),
         ),
         ("hook-fails", one(json!({"lifecycle": {"postStart": {"exec": {"command": shell("exit 1")}}}}))),
         ("last-words", once(does("echo last words >/dev/termination-log; exit 2"))),

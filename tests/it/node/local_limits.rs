@@ -39,8 +39,17 @@ fn the_pod_that_is_over_a_limit_of_its_own_goes_and_no_other() {
     let log = |name: &str, limit: &str| Pod::new(name).script(&writes("/dev/stdout", 3)).set(LIMIT, limit);
     let layer = |name: &str, limit: &str| Pod::new(name).script(&writes("/file", 6)).set(LIMIT, limit);
     let sum = |name: &str| {
-        let second = container("second", &writes("/file", 3));
-        layer(name, "7Mi").and(second).set("/spec/containers/1/resources/limits/ephemeral-storage", "1Mi")
+        // It writes when the other one has: otherwise it alone may be over its limit at a look.
+        let waits = format!("until [ -e /together/written ]; do sleep 0.1; done; {}", writes("/file", 3));
+        let first = writes("/file", 6).replace("; trap", "; touch /together/written; trap");
+        let (mounts, volumes) = (
+            serde_json::json!([{"name": "together", "mountPath": "/together"}]),
+            serde_json::json!([{"name": "together", "emptyDir": {}}]),
+        );
+        let pod = Pod::new(name).script(&first).set(LIMIT, "7Mi").and(container("second", &waits));
+        let pod = pod.set("/spec/containers/1/resources/limits/ephemeral-storage", "1Mi");
+        let pod = pod.set("/spec/volumes", volumes).set("/spec/containers/0/volumeMounts", mounts.clone());
+        pod.set("/spec/containers/1/volumeMounts", mounts)
     };
     let staying = [volume("volume-fine", 2, "4Mi"), log("log-fine", "8Mi"), layer("layer-fine", "8Mi")];
     let free = container("free", "trap 'exit 0' TERM; sleep 100000 & wait");
