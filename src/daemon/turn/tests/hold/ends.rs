@@ -27,7 +27,7 @@ fn a_job_that_has_ended_is_not_stopped_for_room() {
     let job = job("a", 700);
     for waiter in [critical("z", 700), plain("z", 700), waiting(critical("z", 700), "a=succeeded")] {
         let mut rig = Rig::listed_with(node());
-        rig.want(&[job.clone()]);
+        rig.want(std::slice::from_ref(&job));
         rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
         rig.status(&job, "Running", false);
         assert_eq!(ended(&mut rig, &job), [""; 0]);
@@ -65,7 +65,7 @@ fn a_job_that_had_ended_before_the_daemon_is_not_stopped_for_room() {
 fn who_waits_for_a_job_to_succeed_keeps_its_room_whoever_comes_first() {
     let (job, w, x) = (job("a", 300), waiting(plain("w", 800), "a=succeeded"), plain("x", 500));
     let mut rig = Rig::listed_with(node());
-    rig.want(&[job.clone()]);
+    rig.want(std::slice::from_ref(&job));
     rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
     rig.status(&job, "Running", false);
     assert_eq!(acts(rig.want(&[job.clone(), w.clone()])), [""; 0]);
