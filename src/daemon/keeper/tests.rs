@@ -186,12 +186,14 @@ fn pods_that_nobody_has_told_of_yet_are_waited_for_but_not_for_ever() {
     rig.rounds.mind.collected(&Report::default(), now);
     rig.look();
     assert!(!rig.rounds.counting.is_busy() && rig.evicted().is_none());
-    let mut later = None;
+    // The count may be over before the last look.
+    let (mut later, mut counts) = (None, false);
     for _ in 0..limits::EVICTION_FIRST_LOOKS {
         rig.look();
+        counts |= rig.rounds.counting.is_busy();
         later = later.or(rig.evicted());
     }
-    assert!(rig.rounds.counting.is_busy() && later.is_some(), "a worker that hangs holds up nothing");
+    assert!(counts && later.is_some(), "a worker that hangs holds up nothing");
 }
 
 /// Regression: an innocent pod was evicted right after the daemon's start, because Docker's list or a source was late
