@@ -99,8 +99,8 @@ pub fn is_read(key: &str) -> bool {
     [NEVER_RAN, NETWORK, RUNTIME].contains(&key) || OURS.contains(&key)
 }
 
-/// All labels above, except [`NEVER_RAN`], [`NETWORK`] and [`RUNTIME`]. Each is on every object, empty if it has no value: otherwise
-/// Docker would use the image's value. A pod's own labels and annotations are copied to its sandbox, except under these
+/// All labels above, except [`NEVER_RAN`], [`NETWORK`] and [`RUNTIME`]. Each is on every object, empty if it has no value:
+/// otherwise Docker would use the image's value. A pod's own labels and annotations are copied to its sandbox, except under these
 /// keys. So podkeeper only ever reads back what it wrote itself ([`SEALED`]).
 pub const OURS: &[&str] = &[
     TYPE,

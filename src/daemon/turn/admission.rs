@@ -126,7 +126,7 @@ pub enum Chosen<'a> {
 pub enum Room {
     /// The pod has to fit beside the others.
     Counts,
-    /// The same, beside those of the others that have not ended for good: of these only a sandbox runs still.
+    /// The same, beside those of the others that have not ended for good.
     Soon,
     /// The same, beside those of them that the pod does not wait for until they have succeeded.
     Later,
@@ -137,7 +137,8 @@ pub enum Room {
     NotNeeded,
 }
 
-/// Decides about `pod`; `others` are the active pods without it, as far as they count for `room`, and `pressures` is what the node is short of.
+/// Decides about `pod`; `others` are the active pods without it, as far as they count for `room`, and `pressures` is what
+/// the node is short of.
 ///
 /// # Errors
 /// The first check that fails.

@@ -153,7 +153,7 @@ impl Entry {
     }
 
     /// The version that starts when other pods are as far as it waits for.
-    fn waits(&self) -> Option<&Arc<DesiredPod>> {
+    pub(super) fn waits(&self) -> Option<&Arc<DesiredPod>> {
         self.held().filter(|held| matches!(held.why, Why::After | Why::Room)).map(|held| &held.pod)
     }
 

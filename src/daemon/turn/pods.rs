@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::{self, Chosen, Reason, Rejection, Room};
+use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::hold::Why;
 use super::orphans::{Sweep, vanished};
@@ -246,6 +247,10 @@ impl Turn {
         let is_awaited = rejection.reason == Reason::DuplicateUid;
         let grace = self.bounded_end(&pod.key, None, Duration::ZERO).filter(|_| is_awaited);
         let entry = self.entries.get_or_default(pod.key.clone());
+        if entry.waits().is_some() {
+            // Others were refused for the room that it kept while it waited.
+            self.due.push(now.mono, Due::Refused);
+        }
         let running = entry.desired.take().is_some() || entry.worker.is_some();
         let is_same = |old: &&Rejected| old.pod.uid == pod.uid && old.status.reason.as_ref() == Some(&reason);
         let known = entry.rejected().filter(is_same);

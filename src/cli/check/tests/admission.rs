@@ -287,7 +287,8 @@ fn a_claim_with_errors_of_its_own_is_in_the_files() {
              resources: {{requests: {{storage: {size}}}}}\n"
         )
     };
-    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers: [{name: a, image: 'b:1', volumeMounts: [{name: v, mountPath: /v}]}]\n  \
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: a, image: 'b:1', \
+               volumeMounts: [{name: v, mountPath: /v}]}\n  \
                volumes: [{name: v, persistentVolumeClaim: {claimName: disk}}]\n";
     let told = |claim: &str| {
         let mut report = empty("");

@@ -1,5 +1,5 @@
-//! Pods whose room comes free by itself: those that have ended for good and of which only the sandbox is left, and those
-//! that another pod waits for until they have succeeded. Nobody is stopped for their room, and who waits for it keeps it.
+//! Pods whose room comes free by itself: those that have ended for good and of which something runs for a moment yet, and
+//! those that another pod waits for until they have succeeded. Nobody is stopped for their room, and who waits for it keeps it.
 //!
 //! Never here: a wait for pods that run on.
 
@@ -16,8 +16,9 @@ use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, words};
 
 impl Turn {
-    /// Whether only the sandbox is left of a pod that has ended for good: its worker removes it soon. One whose containers
-    /// run on after its deadline has its grace period, and is none.
+    /// Whether a pod has ended for good: what runs of it, its sandbox, a sidecar, or containers in the grace period after
+    /// its deadline, is being stopped by its worker. Of a source behind others none whose containers run: it would choose
+    /// how long they wait.
     pub(in crate::daemon::turn) fn ends_by_itself(&self, entry: &Entry) -> bool {
         let (Some(pod), Some(worker)) = (&entry.desired, &entry.worker) else { return false };
         // What was stopped begins anew.
@@ -25,7 +26,10 @@ impl Turn {
             return false;
         }
         match &worker.status {
-            Some(told) => told.is_over() && told.pod.uid == pod.uid && !told.has_running(),
+            Some(told) => {
+                let is_brief = !self.is_behind(pod) || !told.has_running();
+                told.is_over() && told.pod.uid == pod.uid && is_brief
+            }
             None => self.is_listed_as_over(pod),
         }
     }

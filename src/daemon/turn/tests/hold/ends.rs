@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::PodStatus;
+use serde_json::json;
+
 use super::super::preempted::{critical, node, of_source, one_behind, plain, sized};
 use super::super::rig::{Rig, acts};
 use super::{pass, waiting};
 use crate::base::clock::Mono;
+use crate::machine::Report;
 use crate::pod::{DesiredPod, Source};
 
 const SANDBOX: &str = "a/a-1/POD running";
@@ -60,6 +64,37 @@ fn a_job_that_had_ended_before_the_daemon_is_not_stopped_for_room() {
     assert_eq!(rig.shown(), "a Succeeded, z Pending WaitingForRoom");
 }
 
+/// Regression: a job past its deadline, in the grace period of its containers, was preempted, and ran again. One of a source
+/// behind others is stopped all the same, for it chooses how long that takes.
+#[test]
+fn what_runs_of_a_job_after_its_end_is_waited_for_but_not_of_a_source_behind() {
+    let ends = |rig: &mut Rig, pod: &Arc<DesiredPod>| {
+        let running: PodStatus = serde_json::from_value(json!({
+            "phase": "Failed",
+            "containerStatuses": [{"name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                                   "state": {"running": {}}}],
+        }))
+        .unwrap();
+        rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
+        let report = Report::Status { status: Arc::new(running), pod: Arc::clone(pod), terminating: false };
+        rig.report("a", report);
+    };
+    let (job, z) = (job("a", 700), critical("z", 700));
+    let mut rig = Rig::listed_with(node());
+    rig.want(std::slice::from_ref(&job));
+    ends(&mut rig, &job);
+    assert_eq!(acts(rig.want(&[job.clone(), z.clone()])), [""; 0]);
+    assert_eq!(rig.shown(), "a Failed, z Pending WaitingForRoom");
+
+    let mut rig = Rig::listed_with(one_behind());
+    of_source(&mut rig, Source::File, &[]);
+    of_source(&mut rig, Source::Http, &[&job]);
+    let http = Arc::clone(rig.turn.entries.values().next().unwrap().desired.as_ref().unwrap());
+    ends(&mut rig, &http);
+    let told = of_source(&mut rig, Source::File, &[&z]);
+    assert!(told.iter().any(|line| line.starts_with("stop a")), "{told:?}");
+}
+
 /// Regression: it was refused where the other one had its room first, and a third pod took the room.
 #[test]
 fn who_waits_for_a_job_to_succeed_keeps_its_room_whoever_comes_first() {
@@ -98,8 +133,14 @@ fn a_wait_that_is_over_does_not_begin_anew() {
     rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
     rig.status(&job, "Running", false);
     rig.now = Mono(rig.now.0 + Duration::from_secs(1));
-    pass(&mut rig, 60);
-    assert_eq!(rig.shown(), "a Running, w Failed OutOfcpu");
+    let x = plain("x", 500);
+    rig.want(&[job.clone(), w.clone(), x.clone()]);
+    assert_eq!(rig.shown(), "a Running, w Pending WaitingForPods, x Failed OutOfcpu");
+    // Regression: what its room had kept out stayed out until another pod changed.
+    assert_eq!(pass(&mut rig, 60), ["spawn x, empty", "run x/x-1"]);
+    assert_eq!(rig.shown(), "a Running, w Failed OutOfcpu, x Pending");
+    rig.want(&[job.clone(), w.clone()]);
+    rig.gone("x");
     rig.seen("a", &["a/a-1/app exited"]);
     assert_eq!(acts(rig.status(&job, "Failed", false)), ["spawn w, empty", "run w/w-1"]);
 }
