@@ -17,7 +17,7 @@ fn status(plane: &ControlPlane, name: &str, added: &str) -> Value {
 }
 
 /// Adds a container as `kubectl debug` does.
-fn add(plane: &ControlPlane, name: &str, added: &Value) {
+pub(super) fn add(plane: &ControlPlane, name: &str, added: &Value) {
     let mut all =
         get(plane, name).unwrap()["spec"]["ephemeralContainers"].as_array().cloned().unwrap_or_default();
     all.push(added.clone());
@@ -25,7 +25,7 @@ fn add(plane: &ControlPlane, name: &str, added: &Value) {
     plane.patch(&path, &json!({"spec": {"ephemeralContainers": all}}));
 }
 
-fn container(name: &str, image: &str, script: &str) -> Value {
+pub(super) fn container(name: &str, image: &str, script: &str) -> Value {
     json!({"name": name, "image": image, "imagePullPolicy": "IfNotPresent", "targetContainerName": "app",
            "terminationMessagePolicy": "File", "command": ["/bin/busybox", "sh", "-c", script]})
 }

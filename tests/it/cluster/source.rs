@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::control_plane::{ControlPlane, Way};
-use super::{ids, inside, node, phase, pod, without_files};
+use super::{added, ids, inside, node, phase, pod, without_files};
 
 #[test]
 fn a_pod_that_is_bound_to_this_node_runs_with_its_objects_and_goes_when_it_is_deleted() {
@@ -98,6 +98,15 @@ fn a_runtime_class_is_a_runtime_of_docker() {
     let runtimes: Vec<serde_json::Value> =
         all.map(|it| node.inspect(&it.id)["HostConfig"]["Runtime"].clone()).collect();
     assert_eq!(runtimes, ["io.containerd.runc.v2", "io.containerd.runc.v2"]);
+    // Regression: a container that was added later had Docker's default runtime.
+    added::add(plane, &class, &added::container("look", "busybox:static", "sleep 1000000"));
+    let look = node.wait_for("the added container runs", || {
+        let mut all = node.containers().into_iter();
+        all.find(|it| it.runs() && it.pod == class && it.container == "look")
+    });
+    assert_eq!(node.inspect(&look.id)["HostConfig"]["Runtime"], "io.containerd.runc.v2");
+    node.kill_container(&look.id, "KILL");
+    node.wait_until("it has ended", || ids(&node, &class).len() == 1);
     let at_server = |name: &str| plane.object(&format!("/api/v1/namespaces/default/pods/{name}")).unwrap();
     node.wait_until("the server hears that the other one is refused", || {
         let status = at_server(&other)["status"].clone();
