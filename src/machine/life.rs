@@ -26,6 +26,7 @@ impl Machine {
         {
             self.volumes.an_earlier_daemon_may_have(&pod.uid);
         }
+        let had_ended = matches!(trigger, Trigger::HadEnded);
         let before = std::mem::replace(&mut self.state, State::New);
         let (was, old) = (before.kind(), before.pod().cloned());
         self.state = before.next(trigger);
@@ -33,6 +34,7 @@ impl Machine {
         match (was, self.state.kind()) {
             (Kind::New | Kind::Syncing | Kind::Terminated, Kind::Terminating) => self.begin_stop(),
             (Kind::Terminating, Kind::Terminating) => self.shorten_stops(),
+            (Kind::Terminating, Kind::Syncing) if had_ended => self.go_on(),
             (Kind::Terminating | Kind::Terminated, Kind::Syncing) => self.begin_next_life(),
             (Kind::Terminating, Kind::Terminated) => self.end_life(),
             (Kind::Syncing, Kind::Syncing) => self.take_edit(old),

@@ -16,6 +16,16 @@ use crate::pod::object::Objects;
 use crate::probe::prober::News;
 use crate::volumes;
 
+/// What an order to stop a pod is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// All that is there: the pod is not wanted any more.
+    Anything,
+    /// A pod that goes on. When its containers had ended for good before a signal reached them, it has ended, and Docker told
+    /// it late: stopped as a whole, it would run a second time when it comes back.
+    Unfinished,
+}
+
 /// An order to stop a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StopOrder {
@@ -23,6 +33,8 @@ pub struct StopOrder {
     pub grace: Option<u32>,
     /// The reason, for the log.
     pub why: &'static str,
+    /// What the order is for.
+    pub target: Target,
     /// The pod, if its source had deleted it before this daemon knew it: the running containers are that pod's.
     pub pod: Option<Arc<DesiredPod>>,
 }
@@ -31,14 +43,25 @@ impl StopOrder {
     /// An order to stop a pod that is known, or whose manifest is missing.
     #[must_use]
     pub const fn new(grace: Option<u32>, why: &'static str) -> StopOrder {
-        StopOrder { grace, why, pod: None }
+        StopOrder { grace, why, target: Target::Anything, pod: None }
+    }
+
+    /// The same order, for a pod that comes back later: one that has ended by itself meanwhile is left alone.
+    #[must_use]
+    pub fn unless_ended(self) -> StopOrder {
+        StopOrder { target: Target::Unfinished, ..self }
     }
 
     /// Combines this order with a later one.
     #[must_use]
     pub fn and(self, later: StopOrder) -> StopOrder {
         let grace = self.grace.into_iter().chain(later.grace).min();
-        StopOrder { grace, why: later.why, pod: later.pod.or(self.pod) }
+        StopOrder {
+            grace,
+            why: later.why,
+            target: self.target.min(later.target),
+            pod: later.pod.or(self.pod),
+        }
     }
 }
 

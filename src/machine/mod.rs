@@ -21,6 +21,7 @@ mod output;
 mod remove;
 mod replies;
 mod running;
+mod spare;
 mod start;
 mod state;
 mod stop;
@@ -50,6 +51,7 @@ use members::Members;
 use network::Network;
 use running::deadline::Deadline;
 use running::probes::Watched;
+use spare::Spares;
 use start::pulls::Images;
 use start::sandbox::Sandboxes;
 use stop::Stopping;
@@ -143,6 +145,7 @@ impl Machine {
         self.ask_messages(now);
         self.forget_pod_files();
         self.publish(now);
+        self.tell_spared();
         self.tell_logs();
         self.tell_dead();
         self.tell_freed();
@@ -178,7 +181,15 @@ impl Machine {
                     self.sync(&pod, now);
                     return;
                 }
-                State::Terminating { last, order, .. } => {
+                State::Terminating { last, order, then } => {
+                    match self.spares(last.as_ref(), order.target, then.as_ref()) {
+                        Spares::No => {}
+                        Spares::NotKnown => return,
+                        Spares::Yes => {
+                            self.trigger(Trigger::HadEnded);
+                            continue;
+                        }
+                    }
                     let spec = last.as_ref().map(|pod| &*pod.spec);
                     if !self.stop_everything(order.grace, spec, now) {
                         return;

@@ -103,6 +103,9 @@ pub enum Report {
     Dead(Vec<u32>),
     /// UIDs that the pod had before: nothing of them is left. Holds the number of wishes read.
     Freed(Set<String>, u64),
+    /// The pod that was to be stopped had ended for good before, and is left alone (`Target::Unfinished`). Holds the
+    /// number of wishes read.
+    Spared(u64),
     /// No container runs any more, and no pod is wanted.
     Terminated,
     /// No container, call, volume or cgroup is left. Holds the number of wishes read: without a newer wish the worker

@@ -46,6 +46,8 @@ pub enum Trigger {
     OtherUid,
     /// Everything was observed dead.
     AllDead,
+    /// The pod that is being stopped had ended for good before.
+    HadEnded,
 }
 
 impl State {
@@ -70,6 +72,13 @@ impl State {
             (state @ Terminating { .. }, Trigger::OtherUid) => state,
             (Terminating { then: Some(pod), .. }, Trigger::AllDead) => Syncing(pod),
             (Terminating { then: None, .. }, Trigger::AllDead) => Terminated,
+            (Terminating { last: Some(pod), then: None, .. }, Trigger::HadEnded) => Syncing(pod),
+            (Terminating { last: Some(old), then: Some(new), .. }, Trigger::HadEnded)
+                if old.uid == new.uid =>
+            {
+                Syncing(new)
+            }
+            (state, Trigger::HadEnded) => state,
             (New | Terminated, Trigger::Run(pod)) => Syncing(pod),
             (New | Terminated, Trigger::Stop(order)) => Terminating { last: None, order, then: None },
             (state @ (New | Terminated), Trigger::OtherUid | Trigger::AllDead) => state,

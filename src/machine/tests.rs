@@ -12,6 +12,7 @@ mod races;
 mod rig;
 mod running;
 mod runs;
+mod spared;
 mod start;
 mod states;
 mod stopping;

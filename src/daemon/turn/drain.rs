@@ -236,7 +236,8 @@ impl Turn {
                 // The drain takes its sandbox, and it may be edited before it returns.
                 entry.had = sizes::in_force(&pod);
             }
-            self.wish(&key, Wish::Stop(StopOrder::new(grace, "the node is drained")));
+            let order = StopOrder::new(grace, "the node is drained");
+            self.wish(&key, Wish::Stop(order.unless_ended()));
         }
     }
 

@@ -126,6 +126,14 @@ impl Evictions {
     }
 }
 
+/// The order for an evicted pod of this source. A control plane has been told that the pod has failed, and makes another one.
+pub(super) fn order_of(source: Source, order: StopOrder) -> StopOrder {
+    match source {
+        Source::Api => order,
+        Source::File | Source::Http => order.unless_ended(),
+    }
+}
+
 impl EvictionView {
     /// How long ago it was ordered, by wall time: at most so long that the pod had to end by then.
     fn age(&self, now: &Now) -> Duration {
@@ -183,13 +191,14 @@ impl Turn {
         let pod = entry.blocked.as_ref().map_or(ran, |blocked| Arc::clone(blocked.pod()));
         let evictions = Evictions::ordered(entry.evictions.as_ref(), &eviction, now);
         entry.evictions = Some(evictions.clone());
+        let source = pod.source;
         self.keep_evicted(pod, &evictions, now);
         let Eviction { key, uid, grace, .. } = eviction;
         self.record(
             ObjectEvent::new(key.clone(), uid, None, words::evicted(EVICTED, &evictions.message)),
             now,
         );
-        let order = StopOrder::new(Some(grace), "it is evicted");
+        let order = order_of(source, StopOrder::new(Some(grace), "it is evicted"));
         self.wish(&key, Wish::Stop(order));
     }
 
@@ -205,7 +214,8 @@ impl Turn {
         let Eviction { key, uid, grace, .. } = eviction;
         let told = words::evicted(EVICTED, eviction.message.trim_end());
         self.record(ObjectEvent::new(key.clone(), uid.clone(), None, told), now);
-        self.wish(key, Wish::Stop(StopOrder::new(Some(*grace), "it is evicted while it is being stopped")));
+        let order = StopOrder::new(Some(*grace), "it is evicted while it is being stopped");
+        self.wish(key, Wish::Stop(order.unless_ended()));
     }
 
     /// Shows it as evicted until it may return.

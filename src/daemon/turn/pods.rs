@@ -365,6 +365,8 @@ impl Turn {
             // A newer wish may want one of them again.
             Report::Freed(uids, wishes) if worker.wishes == wishes => self.freed(key, &uids, now),
             Report::Freed(..) => {}
+            Report::Spared(wishes) if worker.wishes == wishes => self.spared(key, now),
+            Report::Spared(_) => {}
             Report::Terminated => {
                 self.changed = true;
                 let last = worker.status.take();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::Turn;
 use super::admission::{Reason, Rejection, Room, fits};
 use super::entry::Entry;
-use super::evicted::{Cause, Evictions};
+use super::evicted::{Cause, Evictions, order_of};
 use super::hold::Why;
 use crate::base::clock::Now;
 use crate::base::duration;
@@ -187,6 +187,7 @@ impl Turn {
         let earlier = self.entries.get_mut(key).map_or(Duration::ZERO, |entry| entry.stopped_for(now));
         let grace = self.bounded_end(key, None, earlier);
         let Some(entry) = self.entries.get_mut(key) else { return };
+        let was_over = entry.is_over();
         let ran = entry.desired.take();
         // A newer version may wait while this one runs: that one returns.
         let newest = entry.blocked.as_ref().map(|blocked| Arc::clone(blocked.pod())).or_else(|| ran.clone());
@@ -196,11 +197,14 @@ impl Turn {
         let evictions = evictions.begun_before(earlier);
         entry.evictions = Some(evictions.clone());
         let uid = ran.as_ref().unwrap_or(&pod).uid.clone();
+        let source = pod.source;
         self.keep_evicted(pod, &evictions, now);
         let told = words::evicted(preemption::PREEMPTING, message);
         self.record(ObjectEvent::new(key.clone(), uid, None, told), now);
         if ran.is_some() {
-            self.wish(key, Wish::Stop(StopOrder::new(grace, reach.why())));
+            let order = StopOrder::new(grace, reach.why());
+            // One that has ended already runs too long after that.
+            self.wish(key, Wish::Stop(if was_over { order } else { order_of(source, order) }));
         }
     }
 

@@ -127,8 +127,9 @@ fn check(owed: &mut Owed, inbox: Inbox) {
     let is_told = |input: &Input| told.contains(input);
     assert!(is_told(&Input::Wishes(owed.wishes)));
     let shortest = owed.stops.iter().flatten().min().copied();
-    let stop = (!owed.stops.is_empty())
-        .then(|| Input::Wish(Wish::Stop(StopOrder { grace: shortest, why: "x", pod: owed.ends.map(pod) })));
+    let stop = (!owed.stops.is_empty()).then(|| {
+        Input::Wish(Wish::Stop(StopOrder { pod: owed.ends.map(pod), ..StopOrder::new(shortest, "x") }))
+    });
     let run = owed.run.map(|n| Input::Wish(Wish::Run(pod(n))));
     let wishes: Vec<&Input> = told.iter().filter(|input| matches!(input, Input::Wish(_))).collect();
     assert_eq!(wishes, stop.iter().chain(&run).collect::<Vec<_>>(), "a wish is lost, or invented");
@@ -170,7 +171,7 @@ fn do_put(put: Put, slot: &mut Slot, owed: &mut Owed) {
             (owed.run, owed.wishes) = (Some(n), owed.wishes + 1);
         }
         Put::Stop(grace, ends) => {
-            slot.wish(Wish::Stop(StopOrder { grace, why: "x", pod: ends.map(pod) }));
+            slot.wish(Wish::Stop(StopOrder { pod: ends.map(pod), ..StopOrder::new(grace, "x") }));
             owed.stops.push(grace);
             owed.ends = ends.or(owed.ends);
             (owed.run, owed.wishes) = (None, owed.wishes + 1);

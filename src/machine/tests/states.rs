@@ -31,6 +31,7 @@ fn triggers() -> Vec<(&'static str, Trigger)> {
         ("stop within 90 s", Trigger::Stop(StopOrder::new(Some(90), "its manifest is gone"))),
         ("other UID found", Trigger::OtherUid),
         ("all dead", Trigger::AllDead),
+        ("had ended", Trigger::HadEnded),
     ]
 }
 
@@ -87,6 +88,7 @@ fn page_words(state: &State, what: &str) -> &'static str {
         "run, same UID" | "run, other UID" => "wanted",
         "other UID found" => "containers of other UID",
         "all dead" => "all dead",
+        "had ended" => "had ended before",
         _ if *state == State::New => "not wanted",
         _ => "no longer wanted",
     }
@@ -116,7 +118,7 @@ fn the_man_page_has_the_same_table() {
             let next = state.clone().next(trigger);
             let still = name(&next) == name(&state);
             // The page leaves out rows in which nothing happens, except for a wish.
-            if still && matches!(what, "other UID found" | "all dead") {
+            if still && matches!(what, "other UID found" | "all dead" | "had ended") {
                 continue;
             }
             expected.insert((name(&state), page_words(&state, what), name(&next)));

@@ -32,6 +32,8 @@ pub(super) struct LastReported {
     pub logs: ContainerLogs,
     /// UIDs of which something is left, or was when it was looked last.
     pub uids: Set<String>,
+    /// That the pod is spared is not sent yet.
+    pub spared: bool,
     /// The report that nothing runs any more was sent.
     pub terminated: bool,
     /// Dead instances of each container.

@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use super::Why;
 use crate::base::clock::Now;
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::admission::Room;
-use crate::daemon::turn::entry::Entry;
+use crate::daemon::turn::entry::{Blocked, Entry};
 use crate::plan::actions::{self, Probes, SandboxAction};
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
@@ -82,6 +83,26 @@ impl Turn {
         {
             worker.listed_as_over = Some(uid).filter(|_| !runs);
         }
+    }
+
+    /// A pod that was to be stopped, and to come back later, had ended for good before: it is no evicted or drained one.
+    pub(in crate::daemon::turn) fn spared(&mut self, key: &PodKey, now: &Now) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(worker) = entry.worker.as_mut() else { return };
+        worker.has_stopped = false;
+        let uid = worker.status.as_ref().map(|told| told.pod.uid.clone());
+        let (pod, was_evicted) = match &entry.blocked {
+            Some(Blocked::Evicted(evicted)) => (&evicted.pod, true),
+            Some(Blocked::Held(held)) if held.why == Why::Drained => (&held.pod, false),
+            Some(Blocked::Held(_) | Blocked::Postponed(_) | Blocked::Rejected(_)) | None => return,
+        };
+        if entry.desired.is_some() || uid.as_ref() != Some(&pod.uid) {
+            return;
+        }
+        let pod = Arc::clone(pod);
+        entry.evictions.take_if(|_| was_evicted);
+        self.run_as_over(pod);
+        self.readmit(std::slice::from_ref(key), now);
     }
 
     /// Takes a status of a pod into account that was over, as it was told or listed: when it goes on, it is judged like

@@ -24,7 +24,7 @@ pub(super) const ROOT: &str = "/var/lib/podkeeper";
 pub(super) struct Rig {
     pub(super) turn: Turn,
     pub(super) now: Mono,
-    wishes: BTreeMap<PodKey, u64>,
+    pub(super) wishes: BTreeMap<PodKey, u64>,
     /// Of the last worker that was spawned: what an earlier daemon has killed.
     pub(super) killed: Vec<String>,
     /// Files that sweeps of the root directory kept.
@@ -297,7 +297,7 @@ fn words(effect: &Effect) -> String {
             format!("spawn {}{}", key.name, if found.is_empty() { ", empty" } else { "" })
         }
         Effect::Wish(key, Wish::Run(pod)) => format!("run {}/{}", key.name, pod.uid),
-        Effect::Wish(key, Wish::Stop(StopOrder { grace, why, pod })) => {
+        Effect::Wish(key, Wish::Stop(StopOrder { grace, why, pod, target: _ })) => {
             let grace = grace.map_or(String::new(), |g| format!(" within {g} s"));
             format!("{} {}{grace}: {why}", if pod.is_some() { "end" } else { "stop" }, key.name)
         }
