@@ -126,7 +126,7 @@ pub enum Chosen<'a> {
 pub enum Room {
     /// The pod has to fit beside the others.
     Counts,
-    /// The same, beside those of the others that have not ended for good.
+    /// The same, beside those of the others that have not ended for good, and that give no room back that they borrowed.
     Soon,
     /// The same, beside those of them that the pod does not wait for until they have succeeded.
     Later,

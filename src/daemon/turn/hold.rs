@@ -3,6 +3,7 @@
 //! meanwhile.
 
 mod ends;
+mod lent;
 mod over;
 mod runtime;
 

@@ -9,13 +9,12 @@ use std::time::Duration;
 use super::admission::{self, Chosen, Reason, Rejection, Room};
 use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
-use super::hold::Why;
+use super::hold::{Held, Why};
 use super::orphans::{Sweep, vanished};
 use super::preempted::HURRIED;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
-use crate::base::table::Set;
 use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, Report, StopOrder, Wish};
 use crate::merge::{Change, Op};
@@ -86,7 +85,7 @@ impl Turn {
             let (runs, runs_containers) =
                 (self.runs(&pod.key, &pod.uid), self.runs_containers(&pod.key, &pod.uid));
             // Of which only the sandbox is left holds its ports, but may have lost its room.
-            (!runs_containers, !runs, !is_critical, !self.precedes(pod))
+            (!runs_containers, !runs, !is_critical, !self.precedes(pod), !self.is_needed_job(pod))
         };
         order::sort_by(&mut pods, |a, b| first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key)));
         pods
@@ -281,15 +280,16 @@ impl Turn {
         let has_room_made = self.has_room_made(pod);
         // What waits for this pod comes after it, and keeps nothing from it.
         let after = self.waiting.all_on(&pod.key);
-        let before = if room == Room::Later { self.ended_before(pod) } else { Set::new() };
+        let borrows = self.borrows(pod);
+        let before = self.gone_before(pod, room);
         let counting = self.entries.iter().filter(|(key, entry)| self.counts(room, key, entry, &before));
         let others = counting.flat_map(|(key, entry)| {
-            let comes_later = |why: Why| match why {
+            let comes_later = |held: &Held| match held.why {
                 Why::Room => has_room_made,
-                Why::After => after.contains(key),
+                Why::After => after.contains(key) || self.lends(&held.pod, borrows),
                 Why::Drained | Why::RuntimeClass | Why::Cycle => false,
             };
-            let waits = entry.held().filter(|held| comes_later(held.why));
+            let waits = entry.held().filter(|held| comes_later(held));
             entry.active().filter(move |pod| waits.is_none_or(|held| !Arc::ptr_eq(&held.pod, pod)))
         });
         // The pod itself does not count.

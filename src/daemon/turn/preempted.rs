@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::Turn;
 use super::admission::{Reason, Rejection, Room, fits};
-use super::entry::Entry;
+use super::entry::{Entry, WorkerInfo};
 use super::evicted::{Cause, Evictions, order_of};
 use super::hold::Why;
 use crate::base::clock::Now;
@@ -211,8 +211,15 @@ impl Turn {
     /// The reason why a pod waits, for its status.
     pub(super) fn awaited_for(&self, pod: &DesiredPod) -> String {
         let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
-        let goes = |entry: &Entry| entry.leaving().is_some() || self.ends_by_itself(entry);
-        let leaving = others.filter(|(_, entry)| goes(entry)).map(|(key, _)| key);
+        let borrowers = self.borrowers(pod);
+        let goes = |key: &PodKey, entry: &Entry| {
+            let gives_back = entry.desired.is_some() && !entry.is_over() && borrowers.contains(key);
+            let runs = |pod: &Arc<DesiredPod>| self.runs(key, &pod.uid);
+            let runs =
+                || entry.worker.as_ref().is_some_and(WorkerInfo::runs) || entry.desired.iter().any(runs);
+            entry.leaving().is_some() || self.ends_by_itself(entry) && runs() || gives_back
+        };
+        let leaving = others.filter(|(key, entry)| goes(key, entry)).map(|(key, _)| key);
         let earlier = self.earlier(false).into_iter().map(|it| &it.key).filter(|key| **key != pod.key);
         let leaving: Vec<String> = leaving.chain(earlier).map(PodKey::to_string).collect();
         let named = leaving.iter().take(limits::ROOM_NAMES).cloned().collect::<Vec<_>>().join(", ");

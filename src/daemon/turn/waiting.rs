@@ -3,14 +3,16 @@
 
 use crate::base::clock::Mono;
 use crate::base::table::{Set, Table};
-use crate::pod::after::{self, Graph};
+use crate::pod::after::{self, Graph, Need};
 use crate::pod::{DesiredPod, PodKey};
 
-/// The index. Bounded: two entries for each pod that a held pod names.
+/// The index. Bounded: four entries for each pod that a held pod names.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// By both identities that a name may mean.
     by: Table<PodKey, Set<PodKey>>,
+    /// Those of them that wait for a pod to succeed.
+    ends: Table<PodKey, Set<PodKey>>,
     /// Pods that a policy refuses, or refused before: those that wait for them say so.
     pub(super) refused: Set<PodKey>,
     /// Who waits for whom among accepted pods, as known last.
@@ -35,18 +37,23 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Adds a pod that waits.
     pub(super) fn add(&mut self, pod: &DesiredPod, node: &str) {
-        for key in awaited(pod, node) {
+        for (key, need) in awaited(pod, node) {
+            if need == Need::Succeeded {
+                self.ends.get_or_default(key.clone()).insert(pod.key.clone());
+            }
             self.by.get_or_default(key).insert(pod.key.clone());
         }
     }
 
     /// Removes a pod that no longer waits.
     pub(super) fn remove(&mut self, pod: &DesiredPod, node: &str) {
-        for key in awaited(pod, node) {
-            if let Some(all) = self.by.get_mut(&key) {
-                all.remove(&pod.key);
-                if all.is_empty() {
-                    self.by.remove(&key);
+        for (key, _) in awaited(pod, node) {
+            for index in [&mut self.by, &mut self.ends] {
+                if let Some(all) = index.get_mut(&key) {
+                    all.remove(&pod.key);
+                    if all.is_empty() {
+                        index.remove(&key);
+                    }
                 }
             }
         }
@@ -55,6 +62,17 @@ impl Waiting {
     /// The pods that wait for this one.
     pub(super) fn on(&self, key: &PodKey) -> impl Iterator<Item = &PodKey> {
         self.by.get(key).into_iter().flatten()
+    }
+
+    /// Whether a pod waits for this one to succeed.
+    pub(super) fn needs_end_of(&self, key: &PodKey) -> bool {
+        self.ends.contains_key(key)
+    }
+
+    /// The pods that others than this one wait for to succeed, by the identities that their names may mean.
+    pub(super) fn needed_by_others(&self, than: &PodKey) -> impl Iterator<Item = &PodKey> {
+        let by_others = move |waiters: &Set<PodKey>| waiters.iter().any(|waiter| waiter != than);
+        self.ends.iter().filter(move |(_, waiters)| by_others(waiters)).map(|(key, _)| key)
     }
 
     /// The pods that wait for this one, or for one that does.
@@ -72,11 +90,11 @@ impl Waiting {
     /// Whether no pod waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.by.is_empty()
+        self.by.is_empty() && self.ends.is_empty()
     }
 }
 
-fn awaited(pod: &DesiredPod, node: &str) -> impl Iterator<Item = PodKey> {
+fn awaited(pod: &DesiredPod, node: &str) -> impl Iterator<Item = (PodKey, Need)> {
     let on = after::of(pod).map(|after| after.on).unwrap_or_default();
-    on.into_iter().flat_map(move |dependency| dependency.keys(node))
+    on.into_iter().flat_map(move |dependency| dependency.keys(node).map(|key| (key, dependency.need)))
 }

@@ -34,7 +34,7 @@ impl Turn {
         }
     }
 
-    /// Whether an entry counts beside a pod. `before`: see [`Turn::ended_before`].
+    /// Whether an entry counts beside a pod. `before`: see [`Turn::gone_before`].
     pub(in crate::daemon::turn) fn counts(
         &self,
         room: Room,
@@ -44,14 +44,26 @@ impl Turn {
     ) -> bool {
         match room {
             Room::Counts | Room::IsMade | Room::NotNeeded => true,
-            Room::Soon => !self.ends_by_itself(entry),
-            Room::Later => !before.contains(key) && !self.ends_by_itself(entry),
+            Room::Soon | Room::Later => !before.contains(key) && !self.ends_by_itself(entry),
+        }
+    }
+
+    /// The pods that have ended before this one needs its room, beside those that have ended already.
+    pub(in crate::daemon::turn) fn gone_before(&self, pod: &DesiredPod, room: Room) -> Set<PodKey> {
+        match room {
+            Room::Counts | Room::IsMade | Room::NotNeeded => Set::new(),
+            Room::Soon => self.borrowers(pod),
+            Room::Later => {
+                let mut gone = self.ended_before(pod);
+                gone.extend(self.borrowers(pod));
+                gone
+            }
         }
     }
 
     /// The pods that have ended before this one starts: those that it waits for to succeed, and those that have to succeed
     /// before one that it waits for. Empty for a pod that waits for nothing any more.
-    pub(in crate::daemon::turn) fn ended_before(&self, pod: &DesiredPod) -> Set<PodKey> {
+    fn ended_before(&self, pod: &DesiredPod) -> Set<PodKey> {
         let node = &self.config.node_name;
         let (mut ended, mut seen, mut next) = (Set::new(), Set::new(), Vec::new());
         next.extend(after::of(pod).filter(|_| !self.has_room_made(pod)));

@@ -197,3 +197,78 @@ fn a_job_whose_end_is_told_after_the_order_to_stop_it_stays_ended() {
     assert_eq!(acts(rig.report("a", Report::Spared(wishes))), [""; 0]);
     assert!(rig.shown().starts_with("a Running terminating"), "{}", rig.shown());
 }
+
+/// Regression: pods that waited filled the node together, and kept out the jobs that they waited for until their timeout.
+#[test]
+fn a_job_that_a_waiting_pod_needs_takes_the_room_of_all_that_wait() {
+    let jobs = |x: &str, y: &str| (job(x, 700), job(y, 700));
+    // Whatever their order by name.
+    for (first, second, one, two) in [("y", "z", "w", "x"), ("a", "b", "w", "x"), ("a", "z", "b", "y")] {
+        let (j1, j2) = jobs(first, second);
+        let w1 = waiting(plain(one, 600), &format!("{first}=succeeded"));
+        let w2 = waiting(plain(two, 400), &format!("{second}=succeeded"));
+        let mut rig = Rig::listed_with(node());
+        let all = [j1.clone(), j2.clone(), w1.clone(), w2.clone()];
+        rig.want(&all);
+        let shown = rig.shown();
+        let (runs, other) =
+            if shown.contains(&format!("{first} Pending,")) { (&j1, &j2) } else { (&j2, &j1) };
+        assert!(shown.contains(&format!("{one} Pending WaitingForPods")), "{shown}");
+        assert!(shown.contains(&format!("{two} Pending WaitingForPods")), "{shown}");
+        assert!(shown.contains(&format!("{} Failed OutOfcpu", other.key.name)), "{shown}");
+        // A pod that nobody needs gets none of their room.
+        let stranger = plain("c", 300);
+        let with = |pod: &Arc<DesiredPod>| [all.as_slice(), std::slice::from_ref(pod)].concat();
+        rig.want(&with(&stranger));
+        assert!(rig.shown().contains("c Failed OutOfcpu"), "{}", rig.shown());
+        rig.want(&all);
+
+        let over = |rig: &mut Rig, job: &Arc<DesiredPod>| {
+            let name = &job.key.name;
+            let container = format!("{name}/{name}-1/app exited");
+            rig.status(job, "Running", false);
+            rig.seen(name, &[&container]);
+            acts(rig.status(job, "Succeeded", false))
+        };
+        let told = over(&mut rig, runs);
+        assert_eq!(told.last(), Some(&format!("run {0}/{0}-1", other.key.name)), "{told:?}");
+        let ready = if runs.key == j1.key { one } else { two };
+        let shown = rig.shown();
+        assert!(shown.contains(&format!("{ready} Pending WaitingForRoom")), "{shown}");
+        let snapshot = rig.snapshot();
+        let message = snapshot.pods.iter().find(|view| view.pod.key.name == ready).unwrap();
+        let message = message.status.message.clone().unwrap();
+        assert_eq!(message, format!("Waits for the end of 1 pod: default/{}.", other.key.name));
+        // It has its room first.
+        rig.want(&with(&stranger));
+        assert!(rig.shown().contains("c Failed OutOfcpu"), "{}", rig.shown());
+        rig.want(&all);
+        let told = over(&mut rig, other);
+        assert!(told.contains(&format!("run {one}/{one}-1")), "{told:?}");
+        assert!(told.contains(&format!("run {two}/{two}-1")), "{told:?}");
+    }
+}
+
+/// A pod that never ends borrows nothing, and neither does one that nobody needs to have ended, or that would be stopped for
+/// the room.
+#[test]
+fn only_jobs_borrow_and_only_from_pods_that_do_not_precede_them() {
+    let shown = |config, waiter: &Arc<DesiredPod>, other: &Arc<DesiredPod>, on: &Arc<DesiredPod>| {
+        let mut rig = Rig::listed_with(config);
+        rig.want(std::slice::from_ref(waiter));
+        rig.want(&[waiter.clone(), other.clone()]);
+        rig.want(&[waiter.clone(), other.clone(), on.clone()]);
+        rig.shown()
+    };
+    let (w, v) = (|on| waiting(plain("w", 600), on), |on| waiting(plain("v", 400), on));
+    let lent = shown(node(), &w("gone"), &v("a=succeeded"), &job("a", 700));
+    assert_eq!(lent, "a Pending, v Pending WaitingForPods, w Pending WaitingForPods");
+    let kept = "a Failed OutOfcpu, v Pending WaitingForPods, w Pending WaitingForPods";
+    assert_eq!(shown(node(), &w("gone"), &v("a=succeeded"), &plain("a", 700)), kept);
+    assert_eq!(shown(node(), &w("gone"), &v("a"), &job("a", 700)), kept);
+    let critical_waiter = waiting(critical("w", 600), "gone");
+    assert_eq!(shown(node(), &critical_waiter, &v("a=succeeded"), &job("a", 700)), kept);
+    // For a critical one it may.
+    let other = waiting(critical("v", 400), "a=succeeded");
+    assert_eq!(shown(node(), &critical_waiter, &other, &job("a", 700)), lent);
+}
