@@ -10,7 +10,9 @@ use super::Machine;
 use super::calls::Job;
 use super::mailbox::Target;
 use super::output::{Output, Report};
+use super::state::State;
 use super::stop::Stopping;
+use super::told::has_ended;
 use crate::plan;
 use crate::plan::Owned;
 use crate::plan::actions::SandboxAction;
@@ -70,9 +72,14 @@ impl Machine {
         }
     }
 
-    /// Reports that the pod is spared, after its status.
+    /// Reports that the pod is spared, once its status has shown its end: the loop would have it stopped again.
     pub(super) fn tell_spared(&mut self) {
-        if std::mem::take(&mut self.told.spared) {
+        let goes_on = matches!(self.state, State::Syncing(_));
+        self.told.spared &= goes_on;
+        let reported = self.told.reported.as_ref();
+        let is_known =
+            reported.is_some_and(|(status, is_terminating, _)| !is_terminating && has_ended(status));
+        if is_known && std::mem::take(&mut self.told.spared) {
             self.out.push(Output::Report(Report::Spared(self.wishes)));
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rig::{Hurt, Rig, ms, pod, pod_with, s, stop, timeout};
-use crate::machine::{Report, StopOrder, Wish};
+use crate::machine::{Input, Report, StopOrder, Wish};
 use crate::pod::DesiredPod;
 
 /// A preemption: the pod comes back when there is room.
@@ -12,7 +12,10 @@ fn preempt() -> Wish {
 }
 
 fn job(policy: &str) -> Arc<DesiredPod> {
-    pod(&format!("{{restartPolicy: {policy}, containers: [{{name: app}}]}}"))
+    pod(&format!(
+        "{{restartPolicy: {policy}, containers: [{{name: app, \
+        terminationMessagePath: /dev/termination-log}}]}}"
+    ))
 }
 
 /// A job that runs, and whose container then ends without a word of Docker's.
@@ -65,6 +68,23 @@ fn a_job_whose_end_docker_tells_late_stays_ended() {
         rig.pass(s(60));
         assert!(rig.is("terminated") && rig.engine.containers().count() == 0);
     }
+}
+
+/// Regression: the loop was told that the pod is spared while its termination message was still read, took it for one that
+/// runs, and had it stopped again.
+#[test]
+fn the_loop_knows_the_end_before_it_hears_that_the_pod_is_spared() {
+    let mut rig = ended_unheard("Never", 0);
+    rig.files.late = Some(Vec::new());
+    rig.wish(preempt());
+    read(&mut rig);
+    assert!(!rig.reports.contains(&Report::Spared(2)));
+    let now = rig.now();
+    for (id, read) in rig.files.late.take().into_iter().flatten() {
+        rig.machine.handle(Input::Message { id, read }, &now);
+    }
+    rig.step();
+    assert!(is_over(&rig, "Succeeded") && rig.reports.contains(&Report::Spared(2)));
 }
 
 #[test]

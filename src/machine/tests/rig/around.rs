@@ -43,6 +43,8 @@ pub(in crate::machine::tests) struct Volumes {
 pub(in crate::machine::tests) struct Files {
     /// Contents of the termination files of containers, by name.
     pub(in crate::machine::tests) last_words: BTreeMap<String, Result<String, String>>,
+    /// The contents that are read late, by container; `None`: none is.
+    pub(in crate::machine::tests) late: Option<Vec<(String, Result<String, String>)>>,
     /// Termination files that were released.
     pub(in crate::machine::tests) messages_forgotten: Vec<String>,
     /// UIDs whose files were released.
@@ -150,6 +152,7 @@ impl Default for Volumes {
 impl Default for Files {
     fn default() -> Files {
         Files {
+            late: None,
             signalled: BTreeSet::new(),
             last_words: BTreeMap::new(),
             messages_forgotten: Vec::new(),

@@ -177,7 +177,10 @@ impl Rig {
                 Output::ReadMessage { id, file } => {
                     let words = format!("{}#{}", file.container, file.attempt);
                     let text = self.files.last_words.get(&words).cloned().unwrap_or(Ok(String::new()));
-                    self.machine.handle(Input::Message { id, read: text }, &now);
+                    match self.files.late.as_mut() {
+                        Some(late) => late.push((id, text)),
+                        None => self.machine.handle(Input::Message { id, read: text }, &now),
+                    }
                     self.later(Duration::ZERO, Coming::Read);
                 }
                 Output::ForgetMessage(file) => {
