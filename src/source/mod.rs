@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::pod::object::LocalObject;
 use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::{Problem, Refused};
-use crate::pod::{DesiredPod, Source};
+use crate::pod::{DesiredPod, PodKey, Source};
 
 /// A source's report: the whole set it wants, or that it could not read.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,10 +70,23 @@ pub struct PodSet {
     pub broken: Vec<String>,
     /// Errors and warnings for the operator.
     pub problems: Vec<Problem>,
+    /// Pods that are not given yet, because their server does not give what they refer to. Empty for other sources.
+    pub waiting: Vec<Waiting>,
     /// Some content is being written still: another set follows within seconds. Only until the first whole one.
     pub is_partial: bool,
     /// The node at this source's server.
     pub node: Option<NodeAtServer>,
+}
+
+/// A pod that its source does not give yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The pod.
+    pub key: PodKey,
+    /// Its UID.
+    pub uid: String,
+    /// What it waits for, and why that is not there.
+    pub why: String,
 }
 
 /// An update with its sender.

@@ -18,7 +18,7 @@ use crate::pod::placement::NodeAtServer;
 use crate::pod::problem::{Problem, Refused, Severity};
 use crate::pod::{DesiredPod, Source};
 use crate::recorder::{ObjectEvent, words};
-use crate::source::{PodSet, SourceUpdate};
+use crate::source::{PodSet, SourceUpdate, Waiting};
 
 /// State of one declared source, apart from the merge's.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ pub(super) struct SourceState {
     pub(super) is_partial: bool,
     /// Pods that the policy refuses.
     pub(super) refused: Vec<Refusal>,
+    /// Pods that it does not give yet.
+    waiting: Vec<Waiting>,
     /// Why its content could not be stored completely.
     pub(super) store: Option<String>,
     /// Why the source's API server does not hear of this node.
@@ -337,6 +339,7 @@ impl Turn {
     fn take_over(&mut self, source: Source, set: &PodSet, now: &Now) -> Vec<Problem> {
         let Some(state) = self.sources.get_mut(&source) else { return Vec::new() };
         state.node.clone_from(&set.node);
+        let waited = std::mem::replace(&mut state.waiting, set.waiting.clone());
         let problems = std::mem::replace(&mut state.problems, set.problems.clone());
         let before = std::mem::take(&mut state.refused);
         let is = |refused: &Refused, other: &Refused| {
@@ -355,6 +358,9 @@ impl Turn {
         let says = |it: &Refused, other: &Refused| {
             it.pod == other.pod && it.reason == other.reason && it.message == other.message
         };
+        for Waiting { key, uid, why } in set.waiting.iter().filter(|it| !waited.contains(it)) {
+            self.record(ObjectEvent::new(key.clone(), uid.clone(), None, words::sync_failed(why)), now);
+        }
         let is_new = |refused: &&Refused| !before.iter().any(|b| says(&b.refused, refused));
         let is_others =
             |refused: &&Refused| self.merge.get(&refused.pod.key).is_some_and(|held| held.source != source);

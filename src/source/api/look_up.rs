@@ -22,6 +22,7 @@ use crate::pod::object::refs::references;
 use crate::pod::placement;
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey};
+use crate::source::Waiting;
 
 /// A pod whose objects are looked up.
 type Wanted = (Arc<DesiredPod>, Vec<Token>);
@@ -40,6 +41,60 @@ pub(super) struct LookUps {
     refused: Set<String>,
     /// Since when each new pod is known, by UID: its objects have to be read after that.
     since: Table<String, Mono>,
+}
+
+/// What a pod lacks.
+struct Lacks {
+    message: String,
+    /// It was asked for in vain.
+    has_failed: bool,
+}
+
+impl Lacks {
+    /// `why`: the reason of the last failure.
+    fn new(what: &str, why: Option<&str>) -> Lacks {
+        let reason = why.map(|why| format!(": {why}")).unwrap_or_default();
+        Lacks { message: format!("waits for {what}{reason}"), has_failed: why.is_some() }
+    }
+
+    fn of(self, pod: &DesiredPod) -> Apart {
+        let Lacks { message, has_failed } = self;
+        Apart {
+            pod: pod.key.clone(),
+            uid: pod.uid.clone(),
+            path: pod.origin.path.clone(),
+            message,
+            has_failed,
+        }
+    }
+}
+
+/// A pod that waits for its objects.
+pub(super) struct Apart {
+    pod: PodKey,
+    uid: String,
+    path: String,
+    message: String,
+    has_failed: bool,
+}
+
+impl Apart {
+    pub(super) fn problem(&self) -> Problem {
+        Problem {
+            severity: Severity::Warning,
+            path: self.path.clone(),
+            at: None,
+            pod: Some(self.pod.to_string()),
+            field: None,
+            message: self.message.clone(),
+        }
+    }
+
+    /// What is told of the pod, when the server has been asked in vain.
+    pub(super) fn told(&self) -> Option<Waiting> {
+        let told = || Waiting { key: self.pod.clone(), uid: self.uid.clone(), why: self.message.clone() };
+        self.has_failed.then(told)
+    }
 }
 
 /// One pass over all pods.
@@ -99,7 +154,7 @@ impl Actor {
                 Some(message) => {
                     // From now on: events are heard before the server is waited for again.
                     self.due.retry = Some(self.now().after(self.parts.patience.again));
-                    self.waiting.insert(pod.key.clone(), waiting(pod, message));
+                    self.waiting.insert(pod.key.clone(), message.of(pod));
                 }
                 None => _ = self.ready.insert(pod.uid.clone()),
             }
@@ -108,7 +163,7 @@ impl Actor {
     }
 
     /// Looks up the objects of one pod that are due; returns the reason why the pod waits.
-    fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<String> {
+    fn missing(&mut self, pod: &DesiredPod, tokens: &[Token], round: &mut Round) -> Option<Lacks> {
         let is_new = !self.ready.contains(&pod.uid);
         let since = is_new.then(|| *self.look_ups.since.get_or_insert(pod.uid.clone(), round.now));
         if self.classes.is_due(pod, since, round.now) && !round.is_gone {
@@ -118,8 +173,7 @@ impl Actor {
             round.is_slow = round.is_slow || !is_there;
         }
         if !self.classes.is_known(pod) {
-            let why = self.classes.why(pod).map(|why| format!(": {why}")).unwrap_or_default();
-            return Some(format!("waits for its RuntimeClass{why}"));
+            return Some(Lacks::new("its RuntimeClass", self.classes.why(pod)));
         }
         self.classes.give(pod);
         for key in order::set(references(pod).into_iter().map(|reference| reference.key)) {
@@ -141,8 +195,7 @@ impl Actor {
                     || key.to_string(),
                     |token| format!("the token of service account {}", token.account),
                 );
-                let why = self.objects.why(&key).map(|why| format!(": {why}")).unwrap_or_default();
-                return Some(format!("waits for {what}{why}"));
+                return Some(Lacks::new(&what, self.objects.why(&key)));
             }
         }
         None
@@ -282,15 +335,4 @@ fn in_turn<'w>(wanted: &'w [Wanted], behind: Option<&PodKey>) -> Vec<&'w Wanted>
 
 pub(super) fn is_deleted(pod: &DesiredPod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
-}
-
-fn waiting(pod: &DesiredPod, message: String) -> Problem {
-    Problem {
-        severity: Severity::Warning,
-        path: pod.origin.path.clone(),
-        at: None,
-        pod: Some(pod.key.to_string()),
-        field: None,
-        message,
-    }
 }

@@ -37,7 +37,7 @@ use self::classes::Classes;
 use self::decode::Read;
 use self::due::Due;
 use self::events::{Bounds, Fresh, LeftOut};
-use self::look_up::LookUps;
+use self::look_up::{Apart, LookUps};
 use self::node::{NodeObject, NodeWatch};
 use self::objects::Objects;
 use self::reflector::{Ask, Luck, Reflector};
@@ -48,7 +48,6 @@ use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::limits;
 use crate::base::pulse;
 use crate::base::table::{Set, Table};
-use crate::pod::problem::Problem;
 use crate::pod::{PodKey, Source};
 use crate::source::accept::Acceptor;
 use crate::source::file::Sink;
@@ -210,7 +209,7 @@ struct Actor {
     /// UIDs of pods whose objects were looked up, or that are sent without them.
     ready: Set<String>,
     /// Pods that wait for their objects, with the reason.
-    waiting: Table<PodKey, Problem>,
+    waiting: Table<PodKey, Apart>,
     /// Since when the first set waits.
     waits_since: Option<Mono>,
     look_ups: LookUps,

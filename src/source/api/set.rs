@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Meaning};
-use super::look_up::is_deleted;
+use super::look_up::{Apart, is_deleted};
 use super::{Actor, REMEMBERED, Stopped};
 use super::{claims, classes, services};
 use crate::base::concealed::Concealed;
@@ -19,11 +19,13 @@ use crate::source::last_good::{Remembered, Saver};
 impl Actor {
     pub(super) fn set(&self) -> PodSet {
         let problems = self.left_out.problem(&self.server).into_iter();
-        let problems =
-            problems.chain(self.objects.problems(&self.server)).chain(self.waiting.values().cloned());
+        let problems = problems
+            .chain(self.objects.problems(&self.server))
+            .chain(self.waiting.values().map(Apart::problem));
         let mut set = PodSet {
             problems: problems.collect(),
             broken: self.left_out.paths(&self.server),
+            waiting: self.waiting.values().filter_map(Apart::told).collect(),
             ..PodSet::default()
         };
         for read in self.known.values() {

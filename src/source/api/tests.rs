@@ -190,6 +190,10 @@ fn a_pod_whose_objects_the_server_does_not_give_holds_no_other_one_up() {
     assert!(told[0].contains("without the environment variables of Services"), "{told:?}");
     assert!(told[1].contains("the token of service account default") && told[1].contains("404"), "{told:?}");
     assert!(told[2].contains("Secret shop/broken") && told[2].contains("500"), "{told:?}");
+    // The cluster's users see it, too: nothing else is known of such a pod at the server.
+    let waiting: Vec<(&str, &str)> = set.waiting.iter().map(|it| (&*it.key.name, &*it.uid)).collect();
+    assert_eq!(waiting, [("bad", "uid-bad"), ("maybe", "uid-maybe")]);
+    assert!(set.waiting[0].why.starts_with("waits for the token of service account default: "), "{set:?}");
     // An answer without a change is not sent again.
     assert!(rig.heard.recv_timeout(patience().again * 3).is_err());
 }

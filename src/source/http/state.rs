@@ -233,10 +233,8 @@ impl State {
             pods: self.in_force.pods().to_vec(),
             objects: self.in_force.objects().to_vec(),
             refused: self.in_force.refused().to_vec(),
-            broken: Vec::new(),
             problems: self.accepted.as_ref().map(|a| a.problems.clone()).unwrap_or_default(),
-            is_partial: false,
-            node: None,
+            ..PodSet::default()
         }
     }
 }

@@ -6,7 +6,7 @@ use super::rig::{Rig, acts, pod, pod_of, with_port};
 use crate::daemon::turn::Event;
 use crate::pod::Source;
 use crate::pod::problem::{Problem, Refused, Severity};
-use crate::source::{FromSource, PodSet, SourceUpdate};
+use crate::source::{FromSource, PodSet, SourceUpdate, Waiting};
 
 pub(super) fn set(pods: &[&str]) -> PodSet {
     PodSet { pods: pods.iter().map(|words| pod(words)).collect(), ..PodSet::default() }
@@ -365,4 +365,22 @@ fn a_directory_that_is_lost_was_read_until_then() {
     rig.now = rig.now.after(hour);
     rig.fail("/m is no directory");
     assert_eq!(last(&rig) - read, 86_400, "it is lost since then");
+}
+
+/// Regression: at the server a pod that waited for a token or a RuntimeClass had no event and no reason.
+#[test]
+fn why_a_source_does_not_give_a_pod_yet_is_an_event_of_the_pod() {
+    let mut rig = Rig::listed();
+    let waiting = |why: &str| {
+        let why = format!("waits for the token of service account default: {why}");
+        let waiting = vec![Waiting { key: super::rig::key("b"), uid: "b-1".into(), why }];
+        SourceUpdate::Full(PodSet { waiting, ..set(&["a"]) })
+    };
+    let event = |why: &str| {
+        let said = "FailedSync: error syncing pod: waits for the token of service account default";
+        format!("WARN: pod default/b: {said}: {why}")
+    };
+    assert!(rig.source(waiting("no")).contains(&event("no")));
+    assert_eq!(rig.source(waiting("no")), [""; 0], "told once");
+    assert_eq!(rig.source(waiting("never")), [event("never")]);
 }
