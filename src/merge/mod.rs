@@ -371,10 +371,15 @@ impl Known {
         order::sort_by(&mut claims, in_place);
         self.crowded = None;
         if claims.len() > limits::PODS_PER_SOURCE {
-            order::sort_by_key(&mut claims, |pod| {
+            // A further pod of a name keeps no other name out.
+            let mut names = Set::new();
+            let mut ranked: Vec<_> =
+                claims.into_iter().map(|pod| (names.insert(pod.key.clone()), pod)).collect();
+            order::sort_by_key(&mut ranked, |(is_first, pod)| {
                 let held = holders.get(&pod.key).map(|h| &h.pod).filter(|h| h.source == source);
-                Reverse((held.is_some_and(|h| h.uid == pod.uid), held.is_some()))
+                Reverse((held.is_some_and(|h| h.uid == pod.uid), held.is_some() && *is_first, *is_first))
             });
+            claims = ranked.into_iter().map(|(_, pod)| pod).collect();
             let left_out = claims.split_off(limits::PODS_PER_SOURCE);
             let first = left_out.iter().min_by_key(|pod| &pod.origin);
             self.crowded = first.map(|first| {

@@ -318,6 +318,29 @@ fn past_the_bound_what_holds_its_name_stays() {
     assert!(merge.problems().is_empty());
 }
 
+/// Regression: copies of manifests, which are not used anyway, counted in the bound, and kept pods of other names out.
+#[test]
+fn past_the_bound_a_further_pod_of_a_name_keeps_no_other_name_out() {
+    let numbered = |n: usize, dir: &str| {
+        let mut pod = sample("x", &format!("{dir}{n}"), &format!("/m/{dir}/{n:05}.yaml")).pod(Source::File);
+        Arc::make_mut(&mut pod).key.name = format!("pod{n:05}");
+        pod
+    };
+    let copies = (0..300).map(|n| numbered(n, "a"));
+    let all = copies.chain((0..limits::PODS_PER_SOURCE).map(|n| numbered(n, "b")));
+    let set = PodSet { pods: all.collect(), ..PodSet::default() };
+    let mut merge = merge();
+    merge.full(Source::File, &set, at(1));
+    assert_eq!(merge.pods().count(), limits::PODS_PER_SOURCE);
+    // What runs stays when it is read again.
+    assert_eq!(merge.full(Source::File, &set, at(2)).len(), 0);
+    let told = merge.problems();
+    assert!(
+        told.iter().any(|it| it.message.starts_with("source file wants 300 pods more than the 1000")),
+        "{told:?}"
+    );
+}
+
 #[test]
 fn a_pod_that_is_resized_keeps_its_uid() {
     let sized = |uid: &str, path: &str, shape: &'static str, image: &str| {
