@@ -19,11 +19,15 @@ impl Turn {
         Rank(!self.is_behind(pod), priority::is_critical(pod))
     }
 
-    /// The rank for which a pod may borrow, its own or that of a pod that waits for it; `None`: it may not. Nobody needs
-    /// it to succeed, or it never ends.
+    /// Whether others need this pod to succeed, and it ends by itself.
+    pub(in crate::daemon::turn) fn is_needed_job(&self, pod: &DesiredPod) -> bool {
+        self.waiting.needs_end_of(&pod.key)
+            && RestartPolicy::parse(pod.spec.restart_policy.as_deref()) != RestartPolicy::Always
+    }
+
+    /// The rank for which a pod may borrow, its own or that of a pod that waits for it; `None`: it may not.
     pub(in crate::daemon::turn) fn borrows(&self, pod: &DesiredPod) -> Option<Rank> {
-        let is_job = RestartPolicy::parse(pod.spec.restart_policy.as_deref()) != RestartPolicy::Always;
-        if !is_job || !self.waiting.needs_end_of(&pod.key) {
+        if !self.is_needed_job(pod) {
             return None;
         }
         let waiters = self.waiting.all_on(&pod.key);
@@ -36,18 +40,15 @@ impl Turn {
         borrower.is_some_and(|rank| self.rank(waiting) <= rank)
     }
 
-    /// Whether others wait for this job.
-    pub(in crate::daemon::turn) fn is_needed_job(&self, pod: &DesiredPod) -> bool {
-        self.borrows(pod).is_some()
-    }
-
     /// The jobs that may have borrowed the room of a pod that waits, or has waited. Empty for others.
     pub(in crate::daemon::turn) fn borrowers(&self, pod: &DesiredPod) -> Set<PodKey> {
         if after::of(pod).is_none() {
             return Set::new();
         }
+        // There may be hundreds that are refused: they have borrowed nothing.
+        let counts = |entry: &&Entry| entry.active().next().is_some();
         let has_borrowed = |key: &&PodKey| {
-            let job = self.entries.get(*key).and_then(Entry::accepted);
+            let job = self.entries.get(*key).filter(counts).and_then(Entry::accepted);
             **key != pod.key && job.is_some_and(|job| self.lends(pod, self.borrows(job)))
         };
         order::set(self.waiting.needed_by_others(&pod.key).filter(has_borrowed).cloned())
