@@ -17,7 +17,7 @@ use crate::base::limits;
 use crate::base::table::{Set, Table};
 use crate::pod::object::Objects;
 use crate::pod::owner::Owner;
-use crate::pod::{DesiredPod, Source, is_final};
+use crate::pod::{DesiredPod, PodKey, Source, is_final};
 use crate::runtime::DockerState;
 use crate::status::resized::Had;
 
@@ -38,6 +38,8 @@ pub(super) struct Entry {
     pub(super) evictions: Option<Evictions>,
     /// The UID of the version that waits for other pods, or has waited and was refused since, and since when.
     pub(super) waited: Option<(String, Mono)>,
+    /// The jobs, with their UIDs, that have borrowed the room of the version that waits, when it was ready.
+    pub(super) lent_to: Table<PodKey, String>,
     /// An earlier daemon was stopping it for the room of another pod: for how long, and when this one learnt it.
     pub(super) stopped_for: Option<(Duration, Mono)>,
     /// The sizes in force, or before a drain, where its sandbox was made with others or an edit has no room.

@@ -1,18 +1,26 @@
 //! Held pods, indexed by the pods that they wait for, so that only the pods that wait for a pod look at its
 //! status. Pure.
 
+use std::cell::OnceCell;
+
+use super::hold::Rank;
 use crate::base::clock::Mono;
+use crate::base::order;
 use crate::base::table::{Set, Table};
 use crate::pod::after::{self, Graph, Need};
 use crate::pod::{DesiredPod, PodKey};
 
-/// The index. Bounded: four entries for each pod that a held pod names.
+/// The index. Bounded: six entries for each pod that a held pod names.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// By both identities that a name may mean.
     by: Table<PodKey, Set<PodKey>>,
     /// Those of them that wait for a pod to succeed.
     ends: Table<PodKey, Set<PodKey>>,
+    /// What each of them waits for.
+    on: Table<PodKey, Vec<(PodKey, Need)>>,
+    /// The highest rank of the pods that wait for each, at first or second hand, once it is asked for.
+    pub(super) ranks: OnceCell<Table<PodKey, Rank>>,
     /// Pods that a policy refuses, or refused before: those that wait for them say so.
     pub(super) refused: Set<PodKey>,
     /// Who waits for whom among accepted pods, as known last.
@@ -37,7 +45,10 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Adds a pod that waits.
     pub(super) fn add(&mut self, pod: &DesiredPod, node: &str) {
-        for (key, need) in awaited(pod, node) {
+        let on: Vec<(PodKey, Need)> = awaited(pod, node).collect();
+        self.ranks.take();
+        self.on.insert(pod.key.clone(), on.clone());
+        for (key, need) in on {
             if need == Need::Succeeded {
                 self.ends.get_or_default(key.clone()).insert(pod.key.clone());
             }
@@ -47,6 +58,8 @@ impl Waiting {
 
     /// Removes a pod that no longer waits.
     pub(super) fn remove(&mut self, pod: &DesiredPod, node: &str) {
+        self.ranks.take();
+        self.on.remove(&pod.key);
         for (key, _) in awaited(pod, node) {
             for index in [&mut self.by, &mut self.ends] {
                 if let Some(all) = index.get_mut(&key) {
@@ -64,24 +77,47 @@ impl Waiting {
         self.by.get(key).into_iter().flatten()
     }
 
+    /// What a pod waits for; `None` when it does not.
+    pub(super) fn awaited_by(&self, key: &PodKey) -> Option<&[(PodKey, Need)]> {
+        self.on.get(key).map(Vec::as_slice)
+    }
+
+    /// The highest of these ranks of waiting pods for each pod that they wait for, at first or second hand.
+    pub(super) fn highest(&self, mut waiters: Vec<(Rank, &PodKey)>) -> Table<PodKey, Rank> {
+        order::sort_by(&mut waiters, |a, b| b.cmp(a));
+        let mut highest = Table::new();
+        for (rank, waiter) in waiters {
+            let mut next = vec![waiter];
+            while let Some(key) = next.pop() {
+                for (on, _) in self.awaited_by(key).unwrap_or_default() {
+                    if highest.get(on).is_none() {
+                        highest.insert(on.clone(), rank);
+                        next.push(on);
+                    }
+                }
+            }
+        }
+        highest
+    }
+
     /// Whether a pod waits for this one to succeed.
     pub(super) fn needs_end_of(&self, key: &PodKey) -> bool {
         self.ends.contains_key(key)
     }
 
-    /// The pods that others than this one wait for to succeed, by the identities that their names may mean.
-    pub(super) fn needed_by_others(&self, than: &PodKey) -> impl Iterator<Item = &PodKey> {
-        let by_others = move |waiters: &Set<PodKey>| waiters.iter().any(|waiter| waiter != than);
-        self.ends.iter().filter(move |(_, waiters)| by_others(waiters)).map(|(key, _)| key)
+    /// Whether another pod than this one waits for it to succeed.
+    pub(super) fn needs_end_for_others(&self, key: &PodKey, than: &PodKey) -> bool {
+        self.ends.get(key).is_some_and(|waiters| waiters.iter().any(|waiter| waiter != than))
     }
 
     /// The pods that wait for this one, or for one that does.
     pub(super) fn all_on(&self, key: &PodKey) -> Set<PodKey> {
-        let (mut all, mut next) = (Set::new(), vec![key.clone()]);
+        let (mut all, mut next) = (Set::new(), vec![key]);
         while let Some(key) = next.pop() {
-            for waiter in self.on(&key).filter(|waiter| !all.contains(*waiter)).cloned().collect::<Vec<_>>() {
-                all.insert(waiter.clone());
-                next.push(waiter);
+            for waiter in self.on(key) {
+                if all.insert(waiter.clone()) {
+                    next.push(waiter);
+                }
             }
         }
         all
@@ -90,7 +126,7 @@ impl Waiting {
     /// Whether no pod waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.by.is_empty() && self.ends.is_empty()
+        self.by.is_empty() && self.ends.is_empty() && self.on.is_empty()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::base::table::Set;
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::admission::Room;
 use crate::daemon::turn::entry::{Entry, WorkerStatus};
-use crate::pod::after::{self, Need, Verdict};
+use crate::pod::after::{self, Dependency, Need, Verdict};
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, words};
 
@@ -64,24 +64,32 @@ impl Turn {
     /// The pods that have ended before this one starts: those that it waits for to succeed, and those that have to succeed
     /// before one that it waits for. Empty for a pod that waits for nothing any more.
     fn ended_before(&self, pod: &DesiredPod) -> Set<PodKey> {
-        let node = &self.config.node_name;
         let (mut ended, mut seen, mut next) = (Set::new(), Set::new(), Vec::new());
-        next.extend(after::of(pod).filter(|_| !self.has_room_made(pod)));
-        while let Some(after) = next.pop() {
-            for dependency in after.on {
-                for key in dependency.keys(node) {
-                    if dependency.need == Need::Succeeded {
-                        ended.insert(key.clone());
-                    }
-                    if seen.insert(key.clone()) {
-                        next.extend(
-                            self.entries.get(&key).and_then(Entry::accepted).and_then(|pod| after::of(pod)),
-                        );
+        if !self.has_room_made(pod) {
+            next.extend(self.awaited(pod));
+        }
+        while let Some((key, need)) = next.pop() {
+            if need == Need::Succeeded {
+                ended.insert(key.clone());
+            }
+            if seen.insert(key.clone()) {
+                match self.waiting.awaited_by(&key) {
+                    Some(on) => next.extend(on.iter().cloned()),
+                    None => {
+                        let accepted = self.entries.get(&key).and_then(Entry::accepted);
+                        next.extend(accepted.into_iter().flat_map(|pod| self.awaited(pod)));
                     }
                 }
             }
         }
         ended
+    }
+
+    /// What a pod waits for before its start, by both identities that a name may mean.
+    fn awaited(&self, pod: &DesiredPod) -> Vec<(PodKey, Need)> {
+        let on = after::of(pod).map(|after| after.on).unwrap_or_default();
+        let keys = |on: Dependency| on.keys(&self.config.node_name).map(|key| (key, on.need));
+        on.into_iter().flat_map(keys).collect()
     }
 
     /// Holds a pod that was refused, when it has its place as soon as others have ended by themselves. Returns false where
@@ -103,6 +111,7 @@ impl Turn {
             let words = words::after_timeout(after.timeout, &missing);
             self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, words), now);
         }
+        self.note_lent(pod);
         let message = self.awaited_for(pod);
         self.hold(Arc::clone(pod), Why::Room, &message, now);
         true

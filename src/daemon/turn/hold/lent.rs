@@ -4,7 +4,7 @@
 //!
 //! Never here: room of a pod that waits for nothing any more, and of one for which the job would be stopped.
 
-use crate::base::order;
+use super::Why;
 use crate::base::table::Set;
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::entry::Entry;
@@ -21,8 +21,7 @@ impl Turn {
 
     /// Whether others need this pod to succeed, and it ends by itself.
     pub(in crate::daemon::turn) fn is_needed_job(&self, pod: &DesiredPod) -> bool {
-        self.waiting.needs_end_of(&pod.key)
-            && RestartPolicy::parse(pod.spec.restart_policy.as_deref()) != RestartPolicy::Always
+        self.waiting.needs_end_of(&pod.key) && is_job(pod)
     }
 
     /// The rank for which a pod may borrow, its own or that of a pod that waits for it; `None`: it may not.
@@ -30,9 +29,11 @@ impl Turn {
         if !self.is_needed_job(pod) {
             return None;
         }
-        let waiters = self.waiting.all_on(&pod.key);
-        let waiters = waiters.iter().filter_map(|key| self.entries.get(key)?.waits());
-        waiters.map(|waiter| self.rank(waiter)).chain([self.rank(pod)]).max()
+        let of_waiters = self.waiting.ranks.get_or_init(|| {
+            let waiting = self.entries.values().filter_map(Entry::held).filter(|held| held.why == Why::After);
+            self.waiting.highest(waiting.map(|held| (self.rank(&held.pod), &held.pod.key)).collect())
+        });
+        Some(of_waiters.get(&pod.key).copied().into_iter().fold(self.rank(pod), Rank::max))
     }
 
     /// Whether a waiting pod lends its room to one that may borrow for this rank.
@@ -40,17 +41,42 @@ impl Turn {
         borrower.is_some_and(|rank| self.rank(waiting) <= rank)
     }
 
-    /// The jobs that may have borrowed the room of a pod that waits, or has waited. Empty for others.
+    /// The jobs that may have borrowed the room of a pod that waits, or has waited: of those that run, or are about to, the ones
+    /// that others need, and the ones of which it was told to wait for the end. Empty for others.
     pub(in crate::daemon::turn) fn borrowers(&self, pod: &DesiredPod) -> Set<PodKey> {
         if after::of(pod).is_none() {
             return Set::new();
         }
-        // There may be hundreds that are refused: they have borrowed nothing.
-        let counts = |entry: &&Entry| entry.active().next().is_some();
-        let has_borrowed = |key: &&PodKey| {
-            let job = self.entries.get(*key).filter(counts).and_then(Entry::accepted);
-            **key != pod.key && job.is_some_and(|job| self.lends(pod, self.borrows(job)))
+        let known = self.entries.get(&pod.key).map(|entry| &entry.lent_to);
+        let has_borrowed = |key: &PodKey, job: &DesiredPod| {
+            let is_known = known.and_then(|known| known.get(key)).is_some_and(|uid| *uid == job.uid);
+            let is_needed = || self.waiting.needs_end_for_others(key, &pod.key);
+            is_job(job) && (is_known || is_needed() && self.lends(pod, self.borrows(job)))
         };
-        order::set(self.waiting.needed_by_others(&pod.key).filter(has_borrowed).cloned())
+        // Of hundreds that wait or are refused, few have room.
+        let has_room = |entry: &Entry| match entry.held() {
+            Some(held) => held.why == Why::Room,
+            None => entry.desired.is_some() && !entry.is_over(),
+        };
+        let others = self.entries.iter().filter(|(key, entry)| **key != pod.key && has_room(entry));
+        let borrowers =
+            others.filter(|(key, entry)| entry.accepted().is_some_and(|job| has_borrowed(key, job)));
+        borrowers.map(|(key, _)| key.clone()).collect()
     }
+
+    /// Notes to which jobs the room of a pod is lent that is ready: they give it back, whoever needs them.
+    pub(super) fn note_lent(&mut self, pod: &DesiredPod) {
+        let borrowers = self.borrowers(pod);
+        let of = |key: PodKey| {
+            let job = self.entries.get(&key).and_then(|entry| entry.desired.as_ref())?;
+            Some((key, job.uid.clone()))
+        };
+        let lent_to = borrowers.into_iter().filter_map(of).collect();
+        self.entries.get_or_default(pod.key.clone()).lent_to = lent_to;
+    }
+}
+
+/// Whether a pod ends by itself.
+fn is_job(pod: &DesiredPod) -> bool {
+    RestartPolicy::parse(pod.spec.restart_policy.as_deref()) != RestartPolicy::Always
 }

@@ -249,6 +249,54 @@ fn a_job_that_a_waiting_pod_needs_takes_the_room_of_all_that_wait() {
     }
 }
 
+/// Regression: a pod whose room is lent lost it, for good, when nobody needed the job any more that had it.
+#[test]
+fn room_that_is_lent_is_given_back_whoever_needs_the_job_meanwhile() {
+    let (dep, j, stranger) = (job("dep", 900), job("j", 50), plain("a", 700));
+    let w1 = |on: &str| waiting(plain("w1", 400), on);
+    let w2 = waiting(plain("w2", 400), "j=succeeded");
+    let begin = || {
+        let mut rig = Rig::listed_with(node());
+        rig.want(&[dep.clone(), j.clone(), w1("dep=succeeded"), w2.clone()]);
+        rig.status(&dep, "Running", false);
+        rig.seen("dep", &["dep/dep-1/app running"]);
+        rig.status(&j, "Running", false);
+        rig.seen("j", &["j/j-1/app exited"]);
+        rig.status(&j, "Succeeded", false);
+        assert!(rig.shown().contains("w2 Pending WaitingForRoom"), "{}", rig.shown());
+        rig
+    };
+    for on in [None, Some("gone=succeeded")] {
+        let mut rig = begin();
+        let left: Vec<_> = on.map(w1).into_iter().chain([dep.clone(), j.clone(), w2.clone()]).collect();
+        rig.want(&left);
+        assert!(rig.shown().contains("w2 Pending WaitingForRoom"), "{on:?}: {}", rig.shown());
+        rig.want(&[left.as_slice(), std::slice::from_ref(&stranger)].concat());
+        assert!(rig.shown().contains("a Failed OutOfcpu"), "{on:?}: {}", rig.shown());
+        rig.seen("dep", &["dep/dep-1/app exited"]);
+        let told = acts(rig.status(&dep, "Succeeded", false));
+        assert!(told.contains(&"run w2/w2-1".to_owned()), "{on:?}: {told:?}");
+    }
+}
+
+/// Regression: with a chain of jobs that wait for one another, what a change cost grew with the third power of its length.
+#[test]
+fn a_long_chain_of_waiting_jobs_is_judged_soon() {
+    let name = |n: usize| format!("j{n:03}");
+    let chain: Vec<Arc<DesiredPod>> = (0..500)
+        .map(|n| match n {
+            0 => job(&name(0), 900),
+            _ => waiting(job(&name(n), 900), &format!("{}=succeeded", name(n - 1))),
+        })
+        .collect();
+    let mut rig = Rig::listed_with(node());
+    rig.want(&chain);
+    let shown = rig.shown();
+    assert_eq!(shown.matches("Pending WaitingForPods").count(), 499, "{shown}");
+    // Each waits for all before it, and is judged without a look at each of them again.
+    assert!(rig.turn.waiting.admitted.get() < 3 * chain.len(), "{}", rig.turn.waiting.admitted.get());
+}
+
 /// A pod that never ends borrows nothing, and neither does one that nobody needs to have ended, or that would be stopped for
 /// the room.
 #[test]
