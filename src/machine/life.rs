@@ -53,8 +53,11 @@ impl Machine {
 
     /// Gives a machine without a pod the pod that its containers belong to.
     pub(super) fn adopt(&mut self, pod: Arc<DesiredPod>) {
-        match self.state {
+        let is_its = self.containers.current().all.iter().any(|c| c.uid == pod.uid);
+        match &mut self.state {
             State::New => self.trigger(Trigger::Run(pod)),
+            // A stop that an earlier daemon had begun: its end has a status now.
+            State::Terminating { last: last @ None, then: None, .. } if is_its => *last = Some(pod),
             State::Syncing(_) | State::Terminating { .. } | State::Terminated => {}
         }
     }

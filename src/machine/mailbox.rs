@@ -19,6 +19,8 @@ use crate::volumes;
 /// What an order to stop a pod is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
+    /// A pod that its source has deleted: none of its containers runs again, and all their ends are its own.
+    Deleted,
     /// All that is there: the pod is not wanted any more.
     Anything,
     /// A pod that goes on. When its containers had ended for good before a signal reached them, it has ended, and Docker told
@@ -35,7 +37,7 @@ pub struct StopOrder {
     pub why: &'static str,
     /// What the order is for.
     pub target: Target,
-    /// The pod, if its source had deleted it before this daemon knew it: the running containers are that pod's.
+    /// The pod, where its worker may not know it yet: the containers are that pod's.
     pub pod: Option<Arc<DesiredPod>>,
 }
 
@@ -48,8 +50,8 @@ impl StopOrder {
 
     /// The same order, for a pod that comes back later: one that has ended by itself meanwhile is left alone.
     #[must_use]
-    pub fn unless_ended(self) -> StopOrder {
-        StopOrder { target: Target::Unfinished, ..self }
+    pub fn unless_ended(self, pod: Option<Arc<DesiredPod>>) -> StopOrder {
+        StopOrder { target: Target::Unfinished, pod, ..self }
     }
 
     /// Combines this order with a later one.

@@ -60,7 +60,7 @@ use told::out::Out;
 use volumes::Volumes;
 
 pub use input::{FirstList, Input};
-pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Wish};
+pub use mailbox::{Hint, Inbox, PullOutcome, Pulled, Slot, StopOrder, Target, Wish};
 pub use output::{FromPod, NodeFacts, Output, PullRequest, Report, Settings, Step, Token};
 pub use state::{State, Trigger};
 
@@ -191,7 +191,8 @@ impl Machine {
                         }
                     }
                     let spec = last.as_ref().map(|pod| &*pod.spec);
-                    if !self.stop_everything(order.grace, spec, now) {
+                    if !self.stop_everything(order.grace, spec, now) || !self.tells_end(last.as_deref(), now)
+                    {
                         return;
                     }
                     self.trigger(Trigger::AllDead);

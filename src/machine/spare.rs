@@ -8,14 +8,15 @@ use log::Level;
 
 use super::Machine;
 use super::calls::Job;
+use super::containers::run::Run;
 use super::mailbox::Target;
 use super::output::{Output, Report};
 use super::state::State;
 use super::stop::Stopping;
 use super::told::has_ended;
 use crate::plan;
-use crate::plan::Owned;
 use crate::plan::actions::SandboxAction;
+use crate::plan::{Owned, RunState};
 use crate::pod::DesiredPod;
 
 /// Whether a pod that is being stopped had ended before.
@@ -46,8 +47,8 @@ impl Machine {
         if dead.is_empty() || actions.sandbox != SandboxAction::Finish {
             return Spares::No;
         }
-        let is_told = |c: &Owned| self.containers.record(&c.id).is_none_or(|it| it.run.is_told_to_end());
-        if dead.iter().any(|c| c.killed || is_told(c)) {
+        let was_told = |c: &Owned| self.containers.record(&c.id).is_none_or(|it| was_told(c, &it.run));
+        if dead.iter().any(|c| c.killed || was_told(c)) {
             return Spares::No;
         }
         match dead.iter().any(|c| self.calls.any(|job| matches!(job, Job::Kill { id } if *id == c.id))) {
@@ -83,4 +84,12 @@ impl Machine {
             self.out.push(Output::Report(Report::Spared(self.wishes)));
         }
     }
+}
+
+/// Whether a container may have ended because it was told to. Docker takes signals for a moment after the end, but tells when
+/// that was; a clock that is set back in that moment makes an end by a signal look like an earlier one.
+fn was_told(container: &Owned, run: &Run) -> bool {
+    let RunState::Exited(exit) = &container.state else { return true };
+    let had_ended = exit.finished.zip(run.first_told).is_some_and(|(end, told)| end < told);
+    (run.is_signalled || run.has_pre_stop) && !had_ended
 }

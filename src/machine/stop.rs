@@ -315,6 +315,7 @@ impl Machine {
                 }
                 stop.signalled = signalled;
             }
+            record.run.first_told.get_or_insert(now.wall);
             if is_first {
                 self.out.push(Output::Signalled(id.to_owned(), true));
             }

@@ -15,7 +15,7 @@ use crate::machine::{FirstList, Hint, StopOrder, Wish};
 use crate::mapping::observe;
 use crate::merge::Running;
 use crate::plan::{Owned, RunState};
-use crate::pod::{DesiredPod, PodKey};
+use crate::pod::{DesiredPod, PodKey, Source};
 use crate::recorder::words;
 use crate::runtime::{ContainerSummary, DockerState};
 use crate::status::snapshot::DockerView;
@@ -259,6 +259,14 @@ impl Turn {
             uid.map(|uid| (key.clone(), uid.clone()))
         });
         let stops: Vec<(PodKey, String)> = stops.collect();
+        // Of an API server's pod nothing runs any more: the order comes with the pod, whose exit codes its server wants.
+        let is_api = |c: &Owned| c.manifest.source == Some(Source::Api);
+        let waits = |key: &PodKey| {
+            let all = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            let is_silent = self.sources.get(&Source::Api).is_some_and(|api| !api.heard);
+            is_silent && all.iter().any(is_api) && !all.iter().any(|c| c.state.is_running())
+        };
+        let stops: Vec<(PodKey, String)> = stops.into_iter().filter(|(key, _)| !waits(key)).collect();
         self.docker.finishing = order::set(stops.iter().map(|(key, _)| key.clone()));
         for (key, uid) in stops {
             // A deletion has its own grace period.

@@ -230,14 +230,20 @@ impl Turn {
         for (left, key) in turn {
             self.changed = true;
             let grace = most.into_iter().chain(left).min().map(|most| most.min(self.own_grace(&key)));
-            if let Some(entry) = self.entries.get_mut(&key)
-                && let Some(pod) = entry.desired.take()
-            {
-                // The drain takes its sandbox, and it may be edited before it returns.
-                entry.had = sizes::in_force(&pod);
+            let mut ran = None;
+            if let Some(entry) = self.entries.get_mut(&key) {
+                ran = entry.desired.take();
+                if let Some(pod) = &ran {
+                    // The drain takes its sandbox, and it may be edited before it returns.
+                    entry.had = sizes::in_force(pod);
+                }
+                // Of an earlier daemon, on a node that is drained from the start.
+                let held = entry.held().map(|held| &held.pod);
+                ran = ran.or_else(|| held.filter(|_| entry.worker.is_none()).cloned());
             }
+            let ran = ran.filter(|pod| !self.runs_other(pod));
             let order = StopOrder::new(grace, "the node is drained");
-            self.wish(&key, Wish::Stop(order.unless_ended()));
+            self.wish(&key, Wish::Stop(order.unless_ended(ran)));
         }
     }
 

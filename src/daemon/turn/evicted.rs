@@ -126,11 +126,12 @@ impl Evictions {
     }
 }
 
-/// The order for an evicted pod of this source. A control plane has been told that the pod has failed, and makes another one.
-pub(super) fn order_of(source: Source, order: StopOrder) -> StopOrder {
-    match source {
+/// The order for a pod that comes back when there is room. A control plane has been told that the pod has failed, and makes
+/// another one.
+pub(super) fn order_of(pod: &Arc<DesiredPod>, order: StopOrder) -> StopOrder {
+    match pod.source {
         Source::Api => order,
-        Source::File | Source::Http => order.unless_ended(),
+        Source::File | Source::Http => order.unless_ended(Some(Arc::clone(pod))),
     }
 }
 
@@ -188,17 +189,17 @@ impl Turn {
         }
         let Some(ran) = entry.desired.take() else { return };
         // A newer version may wait while this one runs or ends: that version starts again later.
-        let pod = entry.blocked.as_ref().map_or(ran, |blocked| Arc::clone(blocked.pod()));
+        let newest = entry.blocked.as_ref().map_or(&ran, Blocked::pod);
+        let pod = Arc::clone(newest);
         let evictions = Evictions::ordered(entry.evictions.as_ref(), &eviction, now);
         entry.evictions = Some(evictions.clone());
-        let source = pod.source;
         self.keep_evicted(pod, &evictions, now);
         let Eviction { key, uid, grace, .. } = eviction;
         self.record(
             ObjectEvent::new(key.clone(), uid, None, words::evicted(EVICTED, &evictions.message)),
             now,
         );
-        let order = order_of(source, StopOrder::new(Some(grace), "it is evicted"));
+        let order = order_of(&ran, StopOrder::new(Some(grace), "it is evicted"));
         self.wish(&key, Wish::Stop(order));
     }
 
@@ -215,7 +216,7 @@ impl Turn {
         let told = words::evicted(EVICTED, eviction.message.trim_end());
         self.record(ObjectEvent::new(key.clone(), uid.clone(), None, told), now);
         let order = StopOrder::new(Some(*grace), "it is evicted while it is being stopped");
-        self.wish(key, Wish::Stop(order.unless_ended()));
+        self.wish(key, Wish::Stop(order.unless_ended(None)));
     }
 
     /// Shows it as evicted until it may return.

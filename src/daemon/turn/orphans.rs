@@ -111,7 +111,7 @@ impl Turn {
     }
 
     /// Whether a container of another pod runs under its name: this one has ended, so no start stops that.
-    fn runs_other(&self, pod: &DesiredPod) -> bool {
+    pub(super) fn runs_other(&self, pod: &DesiredPod) -> bool {
         let found = self.docker.found.get(&pod.key);
         found.is_some_and(|all| all.iter().any(|c| c.uid != pod.uid && c.state.is_running()))
     }

@@ -9,14 +9,16 @@ use std::time::Duration;
 use super::admission::{self, Chosen, Reason, Rejection, Room};
 use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
+use super::evicted::order_of;
 use super::hold::{Held, Why};
 use super::orphans::{Sweep, vanished};
 use super::preempted::HURRIED;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
 use crate::base::order;
+use crate::base::table::Table;
 use crate::daemon::config::ApiSource;
-use crate::machine::{Hint, Report, StopOrder, Wish};
+use crate::machine::{Hint, Report, StopOrder, Target, Wish};
 use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
 use crate::plan;
@@ -49,7 +51,7 @@ impl Turn {
     }
 
     /// Whether its source has deleted the pod and waits for its end.
-    fn is_deleted(&self, key: &PodKey, uid: &str) -> bool {
+    pub(super) fn is_deleted(&self, key: &PodKey, uid: &str) -> bool {
         let pod = self.merge.get(key);
         pod.is_some_and(|pod| pod.uid == uid && pod.metadata.deletion_timestamp.is_some())
     }
@@ -153,8 +155,7 @@ impl Turn {
         };
         entry.desired = None;
         // What comes under its name is another pod.
-        (entry.had, entry.waited) = (None, None);
-        let order = StopOrder { pod: None, ..order };
+        (entry.had, entry.waited, entry.lent_to) = (None, None, Table::new());
         if entry.worker.is_none() && !is_found {
             self.entries.remove(&pod.key);
             return;
@@ -165,7 +166,11 @@ impl Turn {
     /// The order to stop a pod that its source does not want any more.
     pub(super) fn deletion(&self, pod: &Arc<DesiredPod>) -> StopOrder {
         let grace = pod.metadata.deletion_grace_period_seconds.and_then(crate::base::duration::grace);
-        StopOrder { pod: Some(Arc::clone(pod)), ..StopOrder::new(grace, self.why_gone(pod.source)) }
+        let why = self.why_gone(pod.source);
+        let is_deleted = pod.metadata.deletion_timestamp.is_some();
+        let target = if is_deleted { Target::Deleted } else { Target::Anything };
+        let pod = Some(Arc::clone(pod)).filter(|_| is_deleted);
+        StopOrder { target, pod, ..StopOrder::new(grace, why) }
     }
 
     pub(super) fn run(&mut self, pod: Arc<DesiredPod>) {
@@ -186,7 +191,7 @@ impl Turn {
         }
         let had = self.untold_sizes(&pod);
         let entry = self.entries.get_or_default(pod.key.clone());
-        (entry.had, entry.waited) = (had, None);
+        (entry.had, entry.waited, entry.lent_to) = (had, None, Table::new());
         if entry.desired.as_ref().is_some_and(|old| old.uid != pod.uid) {
             entry.taken.clear();
         }
@@ -250,7 +255,8 @@ impl Turn {
             // Others were refused for the room that it kept while it waited.
             self.due.push(now.mono, Due::Refused);
         }
-        let running = entry.desired.take().is_some() || entry.worker.is_some();
+        let ran = entry.desired.take();
+        let running = ran.is_some() || entry.worker.is_some();
         let is_same = |old: &&Rejected| old.pod.uid == pod.uid && old.status.reason.as_ref() == Some(&reason);
         let known = entry.rejected().filter(is_same);
         let is_known = known.is_some();
@@ -269,7 +275,10 @@ impl Turn {
         let event = words::rejected(&reason, &(message.clone() + then));
         self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);
         if stops {
-            self.wish(&pod.key, Wish::Stop(StopOrder { grace, ..REJECTED }));
+            let order = StopOrder { grace, ..REJECTED };
+            let returns = ran.filter(|ran| ran.uid == pod.uid && rejection.is_for_want_of_room());
+            let order = if let Some(ran) = returns { order_of(&ran, order) } else { order };
+            self.wish(&pod.key, Wish::Stop(order));
         }
     }
 

@@ -197,14 +197,13 @@ impl Turn {
         let evictions = evictions.begun_before(earlier);
         entry.evictions = Some(evictions.clone());
         let uid = ran.as_ref().unwrap_or(&pod).uid.clone();
-        let source = pod.source;
         self.keep_evicted(pod, &evictions, now);
         let told = words::evicted(preemption::PREEMPTING, message);
         self.record(ObjectEvent::new(key.clone(), uid, None, told), now);
-        if ran.is_some() {
+        if let Some(ran) = ran {
             let order = StopOrder::new(grace, reach.why());
             // One that has ended already runs too long after that.
-            self.wish(key, Wish::Stop(if was_over { order } else { order_of(source, order) }));
+            self.wish(key, Wish::Stop(if was_over { order } else { order_of(&ran, order) }));
         }
     }
 
@@ -221,7 +220,8 @@ impl Turn {
         };
         let leaving = others.filter(|(key, entry)| goes(key, entry)).map(|(key, _)| key);
         let earlier = self.earlier(false).into_iter().map(|it| &it.key).filter(|key| **key != pod.key);
-        let leaving: Vec<String> = leaving.chain(earlier).map(PodKey::to_string).collect();
+        let leaving: Vec<String> =
+            order::set(leaving.chain(earlier)).into_iter().map(PodKey::to_string).collect();
         let named = leaving.iter().take(limits::ROOM_NAMES).cloned().collect::<Vec<_>>().join(", ");
         let more = if leaving.len() > limits::ROOM_NAMES { " and others" } else { "" };
         format!("Waits for the end of {}: {named}{more}.", many(leaving.len(), "pod"))

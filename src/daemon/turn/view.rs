@@ -158,7 +158,8 @@ impl Turn {
         let found = self.docker.found.get(key).into_iter().flatten().map(|c| &c.uid);
         let others = order::set(told.chain(found).filter(|other| *other != uid)).into_iter().cloned();
         let is_ended = entry.is_some_and(|entry| entry.evicted().is_some() || entry.rejected().is_some());
-        let is_deleted = view.pod.metadata.deletion_timestamp.is_some();
+        // The version that its worker stops is older.
+        let is_deleted = self.is_deleted(key, uid);
         let returns = view.leaving.is_some() && !is_ended && !is_deleted;
         PodView { others: others.collect(), runs: self.runs_or_may(worker, key, uid), returns, ..view }
     }

@@ -30,6 +30,10 @@ pub(in crate::machine) struct Run {
     pub again: bool,
     /// Docker has taken a signal for it, or may have.
     pub is_signalled: bool,
+    /// Its preStop hook has begun.
+    pub has_pre_stop: bool,
+    /// When that was, or when the first signal was sent to end it, wall time.
+    pub first_told: Option<Timestamp>,
     /// Progress of its hooks.
     pub hooks: Table<HookKind, Hook>,
     /// Progress of its termination message.

@@ -167,6 +167,10 @@ impl Machine {
         let has_failed = hook == Hook::Failed;
         if let Some(record) = self.containers.record_mut(id) {
             record.run.hooks.insert(kind, hook);
+            if kind == HookKind::PreStop && !has_failed {
+                record.run.has_pre_stop = true;
+                record.run.first_told.get_or_insert(now.wall);
+            }
         }
         if has_failed {
             self.tell_failed_hook(id, kind, "its handler is not valid");

@@ -8,7 +8,7 @@ use crate::pod::DesiredPod;
 
 /// A preemption: the pod comes back when there is room.
 fn preempt() -> Wish {
-    Wish::Stop(StopOrder::new(None, "it is preempted").unless_ended())
+    Wish::Stop(StopOrder::new(None, "it is preempted").unless_ended(None))
 }
 
 fn job(policy: &str) -> Arc<DesiredPod> {
@@ -87,6 +87,19 @@ fn the_loop_knows_the_end_before_it_hears_that_the_pod_is_spared() {
     assert!(is_over(&rig, "Succeeded") && rig.reports.contains(&Report::Spared(2)));
 }
 
+/// Regression: Docker took a signal for a container whose process had ended, and the job ran a second time.
+#[test]
+fn a_signal_that_docker_takes_after_the_end_changes_nothing() {
+    for answer in [Hurt::Says(timeout()), Hurt::DoneBut(timeout())] {
+        let mut rig = ended_unheard("Never", 0);
+        rig.pass(ms(5));
+        rig.hurt("kill app#0", 1, answer);
+        rig.wish(preempt());
+        read(&mut rig);
+        assert!(is_over(&rig, "Succeeded") && !rig.is("terminated"));
+    }
+}
+
 #[test]
 fn a_job_that_is_to_run_again_before_its_end_is_known_stays_ended() {
     let mut rig = ended_unheard("Never", 0);
@@ -113,10 +126,16 @@ fn other_pods_are_stopped() {
     rig.pass(s(60));
     assert!(rig.is("terminated"));
 
-    // Docker does not say whether the signal came before the end.
-    let mut rig = ended_unheard("Never", 0);
-    rig.hurt("kill app#0", 1, Hurt::DoneBut(timeout()));
+    // Its hook has run before its end.
+    let hook = "lifecycle: {preStop: {exec: {command: [quit]}}}";
+    let mut rig = Rig::up(&pod(&format!("{{restartPolicy: Never, containers: [{{name: app, {hook}}}]}}")));
+    let id = rig.id("app#0");
     rig.wish(preempt());
+    while rig.machine.containers.record(&id).is_none_or(|record| record.run.hooks.is_empty()) {
+        rig.pass(ms(1));
+    }
+    let now = rig.now();
+    rig.engine.crash(&id, 0, now);
     rig.pass(s(60));
     assert!(rig.is("terminated"));
 

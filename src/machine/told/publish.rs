@@ -8,10 +8,11 @@ use crate::base::clock::Now;
 use crate::base::order;
 use crate::base::table::Table;
 use crate::machine::Machine;
+use crate::machine::mailbox::Target;
 use crate::machine::output::{Output, Report};
 use crate::machine::state::State;
 use crate::machine::stop::{Signalled, Stop};
-use crate::plan::{Owned, RunState};
+use crate::plan::{Observed, Owned, RunState};
 use crate::pod::DesiredPod;
 use crate::runtime::DockerState;
 use crate::status;
@@ -55,6 +56,21 @@ impl Machine {
         self.out.push(Output::Report(Report::Status { status, pod, terminating }));
     }
 
+    /// Reports the end of a pod of which nothing was told, for it had ended before this daemon knew it. Returns true when its
+    /// status was told, or it has none.
+    pub(in crate::machine) fn tells_end(&mut self, pod: Option<&DesiredPod>, now: &Now) -> bool {
+        let has_ends = |pod: &DesiredPod| {
+            let mut all = self.containers.current().all.iter();
+            all.any(|c| c.uid == pod.uid && !c.is_sandbox())
+        };
+        if self.told.status.is_some() || !pod.is_some_and(has_ends) {
+            return true;
+        }
+        self.ask_messages(now);
+        self.publish(now);
+        self.told.status.is_some()
+    }
+
     /// The pod's status, computed from the known state.
     pub(in crate::machine) fn computed(
         &mut self,
@@ -64,9 +80,19 @@ impl Machine {
     ) -> PodStatus {
         let probes = self.probes(pod);
         let messages = self.termination_messages();
+        let observed = self.containers.current();
+        let is_deleted = match &self.state {
+            State::Terminating { order, .. } => order.target == Target::Deleted,
+            State::New | State::Syncing(_) | State::Terminated => false,
+        };
+        // What podkeeper has killed ends a pod that does not come back.
+        let ended = (is_deleted && observed.all.iter().any(|c| c.killed)).then(|| {
+            let all = observed.all.iter().map(|c| Owned { killed: false, ..c.clone() });
+            Observed { all: all.collect() }
+        });
         let mut status = status::compute(&status::Input {
             pod,
-            observed: self.containers.current(),
+            observed: ended.as_ref().unwrap_or(observed),
             probes: &probes,
             waiting: &self.members.waiting(),
             digests: &self.images.digests(),

@@ -94,6 +94,9 @@ impl Turn {
         let (pod, was_evicted) = match &entry.blocked {
             Some(Blocked::Evicted(evicted)) => (&evicted.pod, true),
             Some(Blocked::Held(held)) if held.why == Why::Drained => (&held.pod, false),
+            Some(Blocked::Rejected(refused)) if refused.rejection.is_for_want_of_room() => {
+                (&refused.pod, false)
+            }
             Some(Blocked::Held(_) | Blocked::Postponed(_) | Blocked::Rejected(_)) | None => return,
         };
         if entry.desired.is_some() || uid.as_ref() != Some(&pod.uid) {

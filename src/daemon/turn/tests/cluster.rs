@@ -165,13 +165,43 @@ fn a_stop_of_an_earlier_daemon_keeps_its_grace_period_when_the_server_has_older_
         rig
     };
     let mut rig = begun(false);
-    for pods in [&[deleted()][..], &[]] {
-        assert_eq!(set(&mut rig, pods, None), ["stop web within 40 s: its manifest is gone"]);
-    }
+    // The worker is told which pod it stops, and so its status is known.
+    assert_eq!(set(&mut rig, &[deleted()], None), ["end web within 40 s: its manifest is gone"]);
+    assert_eq!(set(&mut rig, &[], None), ["end web within 40 s: its manifest is gone"]);
     // What the daemon only remembers was not told by the server.
     let soon = "stop web within 2 s: the API server has it no more".to_owned();
     let told = set(&mut begun(true), &[], None);
     assert!(told.contains(&soon), "{told:?}");
+}
+
+/// Regression: of a pod whose containers had all ended when the daemon was started anew in the middle of its deletion, the
+/// exit codes were lost: its stop went on, and removed them, before the server had told of the pod.
+#[test]
+fn what_has_ended_of_a_deleted_pod_waits_for_its_server_after_a_restart() {
+    let ended = "web/web-1/app exited of api";
+    let deleted =
+        of_server(pod("web"), |pod| pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH)));
+    let mut rig = rig();
+    rig.turn.restore_unfinished(Earlier::default(), [container(ended).id].into(), Table::new());
+    assert_eq!(acts(rig.list(&[ended])), [""; 0]);
+    assert_eq!(set(&mut rig, &[deleted], None), ["spawn web", "end web: its manifest is gone"]);
+}
+
+/// Regression: the ended containers of a job's pod that was being deleted were told as waiting to run again.
+#[test]
+fn a_deleted_pod_does_not_return() {
+    let mut rig = rig();
+    rig.list(&[]);
+    let web = of_server(pod("web"), |_| {});
+    set(&mut rig, std::slice::from_ref(&web), None);
+    rig.status(&web, "Running", false);
+    let deleted =
+        of_server(pod("web"), |pod| pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH)));
+    set(&mut rig, &[deleted], None);
+    // The worker tells of the version that it runs.
+    rig.status(&web, "Running", true);
+    let view = rig.snapshot().pods[0].clone();
+    assert!(view.leaving.is_some() && !view.returns);
 }
 
 /// The source marks what was deleted by force; what its data do not have because they are older has its own grace period.

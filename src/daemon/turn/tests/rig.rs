@@ -10,7 +10,7 @@ use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::{Set, Table};
 use crate::daemon::config::{Config, Sources};
 use crate::daemon::turn::{Earlier, Effect, Event, InUse, RuntimeEvent, Turn};
-use crate::machine::{FirstList, Report, StopOrder, Wish};
+use crate::machine::{FirstList, Report, StopOrder, Target, Wish};
 use crate::plan::testing;
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, Origin, PodKey, Source};
@@ -297,9 +297,13 @@ fn words(effect: &Effect) -> String {
             format!("spawn {}{}", key.name, if found.is_empty() { ", empty" } else { "" })
         }
         Effect::Wish(key, Wish::Run(pod)) => format!("run {}/{}", key.name, pod.uid),
-        Effect::Wish(key, Wish::Stop(StopOrder { grace, why, pod, target: _ })) => {
+        Effect::Wish(key, Wish::Stop(StopOrder { grace, why, target, pod })) => {
             let grace = grace.map_or(String::new(), |g| format!(" within {g} s"));
-            format!("{} {}{grace}: {why}", if pod.is_some() { "end" } else { "stop" }, key.name)
+            format!(
+                "{} {}{grace}: {why}",
+                if pod.is_some() && *target != Target::Unfinished { "end" } else { "stop" },
+                key.name
+            )
         }
         Effect::Objects(key, objects) => {
             let names: Vec<&str> = objects.keys().map(|key| key.name.as_str()).collect();

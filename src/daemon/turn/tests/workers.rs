@@ -129,7 +129,7 @@ fn a_deletion_timestamp_stops_with_its_grace() {
     leaving.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
     leaving.metadata.deletion_grace_period_seconds = Some(7);
     let leaving = std::sync::Arc::new(leaving);
-    assert_eq!(acts(rig.want(std::slice::from_ref(&leaving))), ["stop a within 7 s: its manifest is gone"]);
+    assert_eq!(acts(rig.want(std::slice::from_ref(&leaving))), ["end a within 7 s: its manifest is gone"]);
     // A pod with a deletion timestamp when it is first seen is not started.
     let mut rig = Rig::listed();
     assert_eq!(acts(rig.want(&[leaving])), [""; 0]);

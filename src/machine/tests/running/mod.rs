@@ -2,6 +2,7 @@
 
 use super::rig;
 
+mod adopted;
 mod crashes;
 mod deadline;
 mod ends;
