@@ -8,6 +8,10 @@ use super::rules::notes;
 use super::show::table::List;
 use super::{print, say};
 
+/// The kubelet's thresholds, as a flag has them.
+const EVICTION_HARD: &str = "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,\
+                             imagefs.inodesFree<5%";
+
 /// Prints all values.
 pub fn run(parsed: &Parsed) -> Exit {
     notes(parsed).for_each(|note| say(&note));
@@ -22,12 +26,34 @@ fn text(parsed: &Parsed) -> String {
         for one in &given {
             rows.push(vec![name.clone(), shown(one.value.text()), one.from.to_string()]);
         }
-        if given.is_empty() && !flag.default.is_empty() {
-            rows.push(vec![name, flag.default.to_owned(), "default".to_owned()]);
+        let default = Some(flag.default).filter(|default| !default.is_empty());
+        if given.is_empty()
+            && let Some(default) = default.or_else(|| of_others(flag.name, parsed))
+        {
+            rows.push(vec![name, default.to_owned(), "default".to_owned()]);
         }
     }
     let headings = ["FLAG", "VALUE", "FROM"].map(str::to_owned).to_vec();
     List::default().render(Some(headings), rows)
+}
+
+/// The default of a flag that has several values, or depends on another flag.
+fn of_others(name: &str, parsed: &Parsed) -> Option<&'static str> {
+    let last = |name: &str| {
+        let flag = flags::of(Verb::Run).find(|flag| flag.name == name)?;
+        parsed.in_force(flag).last().map(|given| given.value.text().to_owned())
+    };
+    match name {
+        "eviction-hard" => Some(EVICTION_HARD),
+        "enforce-node-allocatable" => Some("pods"),
+        "serialize-image-pulls" => {
+            Some("true").filter(|_| last("max-parallel-image-pulls").is_none_or(|most| most == "1"))
+        }
+        "max-parallel-image-pulls" => {
+            Some("16").filter(|_| last("serialize-image-pulls").as_deref() == Some("false"))
+        }
+        _ => None,
+    }
 }
 
 /// The value as one word on one line.
@@ -70,8 +96,32 @@ mod tests {
             ["--manifest-url", "...", "/etc/podkeeper/config.yaml:9"],
             ["--config", "/etc/podkeeper/config.yaml", "flag"],
             ["--port", "0", "default"],
+            ["--eviction-hard", EVICTION_HARD, "default"],
+            ["--enforce-node-allocatable", "pods", "default"],
+            ["--serialize-image-pulls", "true", "default"],
         ] {
             assert!(rows.contains(&expected.to_vec()), "{expected:?}:\n{text}");
         }
+        assert!(!text.contains("--max-parallel-image-pulls"), "{text}");
+    }
+
+    #[test]
+    fn a_default_that_depends_on_another_flag_is_the_one_in_force() {
+        let text = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            let Ok(Command::Config(parsed)) = parse(words, &|_| Ok(Vec::new())) else { panic!("{line}") };
+            text(&parsed)
+        };
+        let one_by_one = text("config --pod-manifest-path /m --serialize-image-pulls=false");
+        assert!(
+            one_by_one.lines().any(|it| it.starts_with("--max-parallel-image-pulls") && it.contains("16"))
+        );
+        let several = text("config --pod-manifest-path /m --max-parallel-image-pulls 3");
+        assert!(!several.contains("--serialize-image-pulls"), "{several}");
+        let mut hard = Default::default();
+        crate::eviction::threshold::thresholds(EVICTION_HARD, &mut hard).unwrap();
+        let given = crate::eviction::threshold::Options { hard: Some(hard), ..Default::default() };
+        let none = crate::eviction::threshold::Options::default();
+        assert_eq!(format!("{:?}", given.settings()), format!("{:?}", none.settings()));
     }
 }

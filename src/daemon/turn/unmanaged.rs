@@ -29,6 +29,9 @@ impl Turn {
     /// All found pods that no source wants.
     pub(super) fn unmanaged_views(&self, now: &Now) -> impl Iterator<Item = PodView> {
         let unclaimed = self.docker.found.iter().filter(|(key, _)| self.merge.get(key).is_none());
+        // A worker knows more than the last list: nothing of it runs, and it shows the pod no more.
+        let has_ended = |key: &PodKey| self.entries.get(key)?.worker.as_ref().map(|worker| worker.terminated);
+        let unclaimed = unclaimed.filter(move |(key, _)| has_ended(key) != Some(true));
         unclaimed.filter_map(|(key, all)| self.unmanaged_view(key, all, now))
     }
 

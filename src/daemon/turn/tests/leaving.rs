@@ -293,3 +293,20 @@ fn what_another_pod_has_left_stops_nothing_that_runs() {
     let list = [ENDED[1], "job/job-2/POD#1 exited", "job/job-2/app#1 exited"];
     assert_eq!(acts(next.list(&list)), ["spawn job", "run job/job-2"]);
 }
+
+/// Regression: a pod that had ended was shown once more, as the last list had it, running and ready, until its worker had removed
+/// its containers.
+#[test]
+fn a_pod_that_has_ended_is_not_shown_as_the_last_list_had_it() {
+    let running = ["a/a-1/POD running", "a/a-1/app running"];
+    let mut rig = Rig::listed();
+    rig.want(&[pod("a")]);
+    rig.list(&running);
+    rig.seen("a", &running);
+    rig.status(&pod("a"), "Running", false);
+    rig.want(&[]);
+    rig.status(&pod("a"), "Running", true);
+    assert_eq!(rig.shown(), "a Running terminating");
+    rig.report("a", Report::Terminated);
+    assert_eq!(rig.shown(), "");
+}
