@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
-pub(super) use self::lent::Rank;
+pub(super) use self::lent::{Rank, Ranks};
 use self::over::Over;
 use super::Turn;
 use super::due::Due;

@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use super::hold::Rank;
+use super::hold::{Rank, Ranks};
 use crate::base::clock::Mono;
 use crate::base::order;
 use crate::base::table::{Set, Table};
@@ -19,8 +19,8 @@ pub(super) struct Waiting {
     ends: Table<PodKey, Set<PodKey>>,
     /// What each of them waits for.
     on: Table<PodKey, Vec<(PodKey, Need)>>,
-    /// The highest rank of the pods that wait for each, at first or second hand, once it is asked for.
-    pub(super) ranks: OnceCell<Table<PodKey, Rank>>,
+    /// Once they are asked for.
+    pub(super) ranks: OnceCell<Ranks>,
     /// Pods that a policy refuses, or refused before: those that wait for them say so.
     pub(super) refused: Set<PodKey>,
     /// Who waits for whom among accepted pods, as known last.

@@ -5,7 +5,7 @@
 //! Never here: room of a pod that waits for nothing any more, and of one for which the job would be stopped.
 
 use super::Why;
-use crate::base::table::Set;
+use crate::base::table::{Set, Table};
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::entry::Entry;
 use crate::pod::{DesiredPod, PodKey, RestartPolicy, after, priority};
@@ -13,6 +13,14 @@ use crate::pod::{DesiredPod, PodKey, RestartPolicy, after, priority};
 /// Who is not stopped for whom, the lowest first: not of a source behind others, critical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::daemon::turn) struct Rank(bool, bool);
+
+/// The highest rank of the pods that wait for another one, at first or second hand.
+#[derive(Debug)]
+pub(in crate::daemon::turn) enum Ranks {
+    /// All waiting pods have this one, as nearly always: keys of hundreds of pods need not be compared.
+    Same(Rank),
+    Differ(Table<PodKey, Rank>),
+}
 
 impl Turn {
     fn rank(&self, pod: &DesiredPod) -> Rank {
@@ -29,11 +37,21 @@ impl Turn {
         if !self.is_needed_job(pod) {
             return None;
         }
-        let of_waiters = self.waiting.ranks.get_or_init(|| {
+        let ranks = self.waiting.ranks.get_or_init(|| {
             let waiting = self.entries.values().filter_map(Entry::held).filter(|held| held.why == Why::After);
-            self.waiting.highest(waiting.map(|held| (self.rank(&held.pod), &held.pod.key)).collect())
+            let waiters: Vec<(Rank, &PodKey)> =
+                waiting.map(|held| (self.rank(&held.pod), &held.pod.key)).collect();
+            let first = waiters.first().map(|(rank, _)| *rank);
+            match first.filter(|first| waiters.iter().all(|(rank, _)| rank == first)) {
+                Some(same) => Ranks::Same(same),
+                None => Ranks::Differ(self.waiting.highest(waiters)),
+            }
         });
-        Some(of_waiters.get(&pod.key).copied().into_iter().fold(self.rank(pod), Rank::max))
+        let of_waiters = match ranks {
+            Ranks::Same(rank) => Some(*rank),
+            Ranks::Differ(ranks) => ranks.get(&pod.key).copied(),
+        };
+        Some(of_waiters.into_iter().fold(self.rank(pod), Rank::max))
     }
 
     /// Whether a waiting pod lends its room to one that may borrow for this rank.
