@@ -235,7 +235,11 @@ fn among_others(pod: &Arc<DesiredPod>) -> Vec<String> {
             for effect in turn.handle(event, &now) {
                 facts.extend(match effect {
                     Effect::Wish(key, Wish::Run(pod)) => Some(format!("run {key} {}", pod.uid)),
-                    Effect::Wish(key, Wish::Stop(order)) => Some(format!("stop {key} {order:?}")),
+                    // The pod in it is the one that runs.
+                    Effect::Wish(key, Wish::Stop(order)) => Some(format!(
+                        "stop {key} within {:?} s: {}, {:?}",
+                        order.grace, order.why, order.target
+                    )),
                     Effect::Objects(key, objects) => {
                         Some(format!("{key} {:?}", objects.keys().collect::<Vec<_>>()))
                     }
