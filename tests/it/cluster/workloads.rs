@@ -286,6 +286,37 @@ fn a_pod_that_is_deleted_by_force_ends_and_is_not_taken_for_its_successor() {
     node.wait_until("it ends, too", || node.containers().is_empty());
 }
 
+/// Regression: the pod ended as failed, with containers that had ended unseen.
+#[test]
+fn a_deletion_over_a_restart_of_the_daemon_has_its_exit_codes() {
+    let Some(plane) = ControlPlane::get() else { return };
+    let node = node(plane, None, without_files());
+    let name = format!("leaving-{}", node.name);
+    let more = json!({
+        "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 60, "restartPolicy": "Never",
+    });
+    let mut wanted = pod(&name, &node, &more);
+    // It stays at the server until this test has seen its end.
+    wanted["metadata"]["finalizers"] = json!(["podkeeper.dev/test"]);
+    let script = "trap '/bin/busybox sleep 4; exit 0' TERM; while :; do /bin/busybox sleep 0.1; done";
+    wanted["spec"]["containers"][0]["command"] = json!(["/bin/busybox", "sh", "-c", script]);
+    plane.apply(&wanted);
+    in_phase(plane, &node, &name, "Running");
+    plane.says(&["delete", "pod", &name, "--wait=false"]);
+    node.wait_until("its container is told to end", || node.log().contains("Killing"));
+    node.restart();
+    node.wait_until("its container is gone", || ids(&node, &name).is_empty());
+    node.wait_until("the server knows its end", || {
+        let phase = get(plane, &name).map(|pod| pod["status"]["phase"].clone());
+        [Some(json!("Succeeded")), Some(json!("Failed"))].contains(&phase)
+    });
+    let status = get(plane, &name).unwrap()["status"].clone();
+    let ended = &status["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!((&status["phase"], &ended["exitCode"]), (&json!("Succeeded"), &json!(0)), "{status}");
+    plane.says(&["patch", "pod", &name, "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    node.wait_until("the server has it no more", || get(plane, &name).is_none());
+}
+
 #[test]
 fn a_pod_of_the_same_name_is_another_pod() {
     let Some(plane) = ControlPlane::get() else { return };
