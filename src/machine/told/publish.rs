@@ -44,10 +44,12 @@ impl Machine {
         }
         let past_deadline = self.ended_by_deadline(&pod);
         let status = self.computed(&pod, past_deadline, now);
-        let same = self.told.reported.as_ref().is_some_and(|(old, was, of)| {
+        let same = self.told.reported.as_ref().filter(|(old, was, of)| {
             **old == status && *was == terminating && (Arc::ptr_eq(of, &pod) || *of == pod)
         });
-        if same {
+        if let Some((old, ..)) = same {
+            // Nothing is sent, but the end of a stop waits until this life has a status.
+            self.told.status = Some(Arc::clone(old));
             return;
         }
         let status = Arc::new(status);
