@@ -144,6 +144,20 @@ impl Machine {
         first
     }
 
+    /// Notes that Docker says of a dead container that it runs. The first time is no failure: it is so for a moment after an end.
+    pub(super) fn removal_too_early(&mut self, id: &str, now: &Now) {
+        self.doubt(id);
+        let record = self.containers.record_mut(id);
+        match record.filter(|record| !record.is_removed_early) {
+            Some(record) => {
+                record.is_removed_early = true;
+                record.removal.until = now.mono.after(limits::CALL_RETRY_MIN);
+                self.out.wake_at(record.removal.until);
+            }
+            None => self.removal_failed(id, "it runs", now),
+        }
+    }
+
     /// Notes a failed removal: it is retried in the background.
     pub(super) fn removal_failed(&mut self, id: &str, why: &str, now: &Now) {
         if self.remove_later(id, now) {

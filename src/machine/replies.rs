@@ -69,10 +69,7 @@ impl Machine {
                     // Dead containers that joined it are kept for their logs, and it is kept with them.
                     Some(RefusalKind::HasDependents) => _ = self.remove_later(&id, now),
                     Some(RefusalKind::RemovalInProgress) => self.removal_failed(&id, "removal goes on", now),
-                    Some(RefusalKind::StillRunning) => {
-                        self.doubt(&id);
-                        self.removal_failed(&id, "it runs", now);
-                    }
+                    Some(RefusalKind::StillRunning) => self.removal_too_early(&id, now),
                     _ => self.removal_failed(&id, &error.to_string(), now),
                 },
             },

@@ -49,6 +49,8 @@ pub(super) struct Record {
     pub start_error: Option<String>,
     /// Removals that failed.
     pub removal: Retry,
+    /// Docker said of the dead container that it runs, as it may for a moment after the end.
+    pub is_removed_early: bool,
     /// The resources that Docker was asked for last.
     pub size: Option<Resources>,
     /// Retries and reason of a refused change of resources.
