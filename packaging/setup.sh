@@ -8,6 +8,14 @@ say() { printf '==> %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# Every script that reads this one has its help in the comment that it begins with, and is at the top folder by now.
+case ${1:-} in
+-h | --help)
+    (cd "$OLDPWD" && sed -n '2,/^[^#]/{/^#/!d;s/^# \{0,1\}//;p;}' "$0")
+    exit 0
+    ;;
+esac
+
 need_root() {
     [ "$(id -u)" = 0 ] || die "run this as root (sudo sh $0): it installs packages and speaks to Docker"
 }

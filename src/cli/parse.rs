@@ -242,6 +242,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("sources", "get sources"),
     ("pods", "get pods"),
     ("ps", "get pods"),
+    ("cordon", "drain"),
+    ("uncordon", "resume"),
     ("list", "get pods"),
     ("status", "get pods, get sources, or describe"),
 ];

@@ -204,6 +204,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check("get pods --pod-security baseline", "unknown flag: --pod-security");
     check("rnu", "unknown command \"rnu\" (did you mean run?)");
     check("events", "unknown command \"events\" (did you mean get events?)");
+    check("uncordon", "unknown command \"uncordon\" (did you mean resume?)");
     check(
         "delete pod web",
         "unknown command \"delete\": write or remove a pod's manifest; kubectl itself works with --api-address of run",
