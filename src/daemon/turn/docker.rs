@@ -259,14 +259,19 @@ impl Turn {
             uid.map(|uid| (key.clone(), uid.clone()))
         });
         let stops: Vec<(PodKey, String)> = stops.collect();
-        // Of an API server's pod nothing runs any more: the order comes with the pod, whose exit codes its server wants.
+        // The order for an API server's pod comes with the pod, whose exit codes its server wants. It is not stopped without
+        // it: nothing that was told to end begins anew meanwhile.
         let is_api = |c: &Owned| c.manifest.source == Some(Source::Api);
-        let waits = |key: &PodKey| {
-            let all = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
-            let is_silent = self.sources.get(&Source::Api).is_some_and(|api| !api.heard);
-            is_silent && all.iter().any(is_api) && !all.iter().any(|c| c.state.is_running())
+        let is_silent = self.sources.contains_key(&Source::Api) && !self.merge.ready(Source::Api);
+        let is_known = |key: &PodKey, uid: &str| {
+            let deleted = self.docker.deleted.get(key).is_some_and(|pod| pod.uid == uid);
+            deleted || self.merge.get(key).is_some_and(|pod| pod.uid == uid)
         };
-        let stops: Vec<(PodKey, String)> = stops.into_iter().filter(|(key, _)| !waits(key)).collect();
+        let waits = |(key, uid): &(PodKey, String)| {
+            let all = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            is_silent && all.iter().any(is_api) && !is_known(key, uid)
+        };
+        let stops: Vec<(PodKey, String)> = stops.into_iter().filter(|stop| !waits(stop)).collect();
         self.docker.finishing = order::set(stops.iter().map(|(key, _)| key.clone()));
         for (key, uid) in stops {
             // A deletion has its own grace period.

@@ -131,9 +131,8 @@ fn the_stop_of_what_the_server_removed_goes_on_fast() {
     let running = "web/web-1/app running of api for 600";
     let stopping = [container(running).id].into();
     rig.turn.restore_unfinished(Earlier::default(), stopping, Table::new());
-    let told = acts(rig.list(&[running]));
-    assert_eq!(told, ["spawn web", "stop web: podkeeper was stopping it when it ended itself"]);
-    assert_eq!(set(&mut rig, &[], None), ["stop web within 2 s: the API server has it no more"]);
+    assert_eq!(acts(rig.list(&[running])), [""; 0]);
+    assert_eq!(set(&mut rig, &[], None), ["spawn web", "stop web within 2 s: the API server has it no more"]);
     assert_eq!(
         set(&mut rig, &[of_server(pod("b"), |_| {})], None),
         ["spawn b, empty", "run b/b-1"],
@@ -166,7 +165,7 @@ fn a_stop_of_an_earlier_daemon_keeps_its_grace_period_when_the_server_has_older_
     };
     let mut rig = begun(false);
     // The worker is told which pod it stops, and so its status is known.
-    assert_eq!(set(&mut rig, &[deleted()], None), ["end web within 40 s: its manifest is gone"]);
+    assert_eq!(set(&mut rig, &[deleted()], None), ["spawn web", "end web within 40 s: its manifest is gone"]);
     assert_eq!(set(&mut rig, &[], None), ["end web within 40 s: its manifest is gone"]);
     // What the daemon only remembers was not told by the server.
     let soon = "stop web within 2 s: the API server has it no more".to_owned();
@@ -174,17 +173,28 @@ fn a_stop_of_an_earlier_daemon_keeps_its_grace_period_when_the_server_has_older_
     assert!(told.contains(&soon), "{told:?}");
 }
 
-/// Regression: of a pod whose containers had all ended when the daemon was started anew in the middle of its deletion, the
-/// exit codes were lost: its stop went on, and removed them, before the server had told of the pod.
+/// Regression: the exit codes of a pod were lost whose deletion went on after a restart of the daemon, and ended before its
+/// server had told of it: the stop had no pod, and removed what ended.
 #[test]
-fn what_has_ended_of_a_deleted_pod_waits_for_its_server_after_a_restart() {
-    let ended = "web/web-1/app exited of api";
+fn a_deletion_goes_on_after_a_restart_when_the_server_has_told_of_the_pod() {
     let deleted =
         of_server(pod("web"), |pod| pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH)));
-    let mut rig = rig();
-    rig.turn.restore_unfinished(Earlier::default(), [container(ended).id].into(), Table::new());
-    assert_eq!(acts(rig.list(&[ended])), [""; 0]);
-    assert_eq!(set(&mut rig, &[deleted], None), ["spawn web", "end web: its manifest is gone"]);
+    let [sandbox, app] = ["web/web-1/POD running of api", "web/web-1/app running of api"];
+    let ended = "web/web-1/app exited of api";
+    for found in [&[ended][..], &[sandbox, ended], &[sandbox, app]] {
+        for fails in [false, true] {
+            let mut rig = rig();
+            let stopping = found.iter().map(|c| container(c).id).collect();
+            rig.turn.restore_unfinished(Earlier::default(), stopping, Table::new());
+            if fails {
+                let update = SourceUpdate::Failed("connection refused".to_owned());
+                rig.handle(Event::Source(FromSource { source: Source::Api, update }));
+            }
+            assert_eq!(acts(rig.list(found)), [""; 0], "{found:?}");
+            let told = set(&mut rig, &[Arc::clone(&deleted)], None);
+            assert_eq!(told, ["spawn web", "end web: its manifest is gone"], "{found:?}");
+        }
+    }
 }
 
 /// Regression: the ended containers of a job's pod that was being deleted were told as waiting to run again.
