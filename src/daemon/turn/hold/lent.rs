@@ -67,7 +67,9 @@ impl Turn {
         }
         let known = self.entries.get(&pod.key).map(|entry| &entry.lent_to);
         let has_borrowed = |key: &PodKey, job: &DesiredPod| {
-            let is_known = known.and_then(|known| known.get(key)).is_some_and(|uid| *uid == job.uid);
+            // Whoever would be stopped for the pod is not waited for any longer than others need it.
+            let is_known = known.and_then(|known| known.get(key)).is_some_and(|uid| *uid == job.uid)
+                && self.rank(pod) <= self.rank(job);
             let is_needed = || self.waiting.needs_end_for_others(key, &pod.key);
             is_job(job) && (is_known || is_needed() && self.lends(pod, self.borrows(job)))
         };

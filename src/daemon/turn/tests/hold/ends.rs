@@ -279,6 +279,32 @@ fn room_that_is_lent_is_given_back_whoever_needs_the_job_meanwhile() {
     }
 }
 
+/// Regression: it waited for as long as the job ran.
+#[test]
+fn a_critical_pod_has_its_lent_room_back_by_force_when_nobody_needs_the_job_any_more() {
+    let (j, g) = (job("j", 700), plain("g", 100));
+    let (v, w) = (waiting(critical("v", 0), "j=succeeded"), waiting(critical("w", 700), "g"));
+    for ends in ["removed", "late"] {
+        let mut rig = Rig::listed_with(node());
+        rig.want(&[v.clone(), w.clone(), j.clone()]);
+        rig.status(&j, "Running", false);
+        rig.want(&[v.clone(), w.clone(), j.clone(), g.clone()]);
+        rig.status(&g, "Running", false);
+        assert!(
+            rig.shown().contains("v Pending WaitingForPods, w Pending WaitingForRoom"),
+            "{}",
+            rig.shown()
+        );
+        let mut told = match ends {
+            "removed" => rig.want(&[w.clone(), j.clone(), g.clone()]),
+            _ => pass(&mut rig, 3600),
+        };
+        told.extend(pass(&mut rig, 10));
+        let told = acts(told);
+        assert!(told.contains(&"stop j: it is preempted by a critical pod".to_owned()), "{ends}: {told:?}");
+    }
+}
+
 /// Regression: with a chain of jobs that wait for one another, what a change cost grew with the third power of its length.
 #[test]
 fn a_long_chain_of_waiting_jobs_is_judged_soon() {
