@@ -172,6 +172,8 @@ impl Turn {
                 if self.docker.listed {
                     self.additions(all, now);
                     self.housekeeping();
+                    // Of those that were evicted before the drain.
+                    self.due.push(now.mono, Due::Returns);
                 }
             }
         }

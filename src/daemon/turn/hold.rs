@@ -77,7 +77,11 @@ impl Turn {
     pub(super) fn consider(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         let over = self.over(&pod);
         if self.draining.is_some() && over != Over::Told {
-            return self.hold(pod, Why::Drained, DRAINED, now);
+            // Who was evicted waits for more than the end of the drain.
+            if !self.replace_evicted(&pod) {
+                self.hold(pod, Why::Drained, DRAINED, now);
+            }
+            return;
         }
         if self.replace_evicted(&pod) || self.restore_evicted(&pod, over != Over::No, now) {
             return;
