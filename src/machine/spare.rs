@@ -39,6 +39,10 @@ impl Machine {
         let is_replaced = |pod: &DesiredPod| then.is_some_and(|then| then.uid != pod.uid);
         let pod = pod.filter(|pod| target == Target::Unfinished && !is_replaced(pod));
         let Some(pod) = pod else { return Spares::No };
+        // What was stopped for its deadline may not run again, and ends as soon as the order wants it.
+        if self.stays_ended_by_deadline(pod) {
+            return Spares::Yes;
+        }
         let current = self.containers.current();
         // A sidecar ends after the others, by a signal.
         let newest = pod.containers().filter_map(|(_, c)| current.newest(&pod.uid, &c.name));

@@ -159,6 +159,15 @@ impl Machine {
             && !self.containers.current().all.iter().any(runs)
     }
 
+    /// The same, whoever stopped its containers last, and also when only an earlier daemon knew that its deadline has passed.
+    pub(in crate::machine) fn stays_ended_by_deadline(&self, pod: &DesiredPod) -> bool {
+        let runs = |c: &Owned| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running();
+        let is_told =
+            || self.containers.current().sandboxes(&pod.uid).first().is_some_and(|it| is_marked(it));
+        let is_past = self.deadline.of(&pod.uid).map_or_else(is_told, |judged| judged.passed);
+        is_past && !self.containers.current().all.iter().any(runs)
+    }
+
     /// Value of the label of a new sandbox, for the next daemon; `None` for a pod without a deadline.
     pub(in crate::machine) fn active_since(&self, pod: &DesiredPod) -> Option<String> {
         pod.spec.active_deadline_seconds?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::rig::{Hurt, Rig, ms, pod, pod_with, s, stop, timeout};
 use crate::machine::{Input, Report, StopOrder, Wish};
 use crate::pod::DesiredPod;
+use crate::runtime::fake::Behaviour;
 
 /// A preemption: the pod comes back when there is room.
 fn preempt() -> Wish {
@@ -67,6 +68,37 @@ fn a_job_whose_end_docker_tells_late_stays_ended() {
         rig.wish(stop(None));
         rig.pass(s(60));
         assert!(rig.is("terminated") && rig.engine.containers().count() == 0);
+    }
+}
+
+/// Regression: a job that was drained in the grace period after its deadline ran a second time, with a new deadline.
+#[test]
+fn a_job_past_its_deadline_stays_ended() {
+    let job = pod(
+        "{restartPolicy: Never, activeDeadlineSeconds: 20, terminationGracePeriodSeconds: 30, containers: [{name: app}]}",
+    );
+    for begins_anew in [false, true] {
+        let mut rig = Rig::fresh();
+        rig.engine.behave("app", Behaviour::ignores_term());
+        rig.run(&job);
+        rig.pass(s(1));
+        assert_eq!(rig.running().len(), 2);
+        rig.pass(s(22));
+        if begins_anew {
+            rig = rig.reborn();
+        }
+        rig.take_calls();
+        let order = StopOrder::new(Some(5), "the node is drained").unless_ended(Some(Arc::clone(&job)));
+        rig.wish(Wish::Stop(order));
+        rig.pass(s(10));
+        assert!(rig.running().is_empty(), "the order's own grace counts: {:?}", rig.running());
+        rig.pass(s(60));
+        assert!(is_over(&rig, "Failed") && !rig.is("terminated"), "{begins_anew}: {}", rig.status());
+        assert_eq!(rig.last_status().reason.as_deref(), Some("DeadlineExceeded"));
+        assert!(rig.reports.iter().any(|report| matches!(report, Report::Spared(_))));
+        rig.run(&job);
+        rig.pass(s(60));
+        assert!(rig.running().is_empty(), "{begins_anew}: {:?}", rig.calls);
     }
 }
 
