@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::PodStatus;
 
 use crate::base::clock::Mono;
 use crate::base::duration::duration;
+use crate::base::limits;
 use crate::base::table::{Set, Table};
-use crate::base::{limits, order};
 use crate::pod::{DesiredPod, PodKey, Source};
 
 /// Annotation: `podA,other/podB=ready,job=succeeded`.
@@ -149,41 +149,60 @@ impl fmt::Display for Dependency {
 /// Who waits for whom among accepted pods: they close no cycle.
 #[derive(Debug, Default)]
 pub struct Graph {
+    /// Those that wait for others, by key.
     pods: Vec<Arc<DesiredPod>>,
-    /// Each name that one of them waits for, with its place in `pods`; sorted.
-    named: Vec<(PodKey, usize)>,
+    /// For each name that one of them waits for, who does.
+    waiters: Table<PodKey, Vec<Arc<DesiredPod>>>,
 }
 
 impl Graph {
-    /// Of all accepted pods, in any order: those without dependencies are left out.
-    #[must_use]
-    pub fn of<'p>(accepted: impl Iterator<Item = &'p Arc<DesiredPod>>, node: &str) -> Graph {
-        let pods: Vec<Arc<DesiredPod>> = accepted.filter(|pod| waits(pod)).cloned().collect();
-        let edges = pods.iter().enumerate().flat_map(|(at, pod)| {
-            let on = of(pod).map(|after| after.on).unwrap_or_default();
-            on.into_iter().flat_map(|dependency| dependency.keys(node)).map(move |key| (key, at))
-        });
-        let mut named: Vec<(PodKey, usize)> = edges.collect();
-        order::sort(&mut named);
-        Graph { pods, named }
+    /// Makes it that of these accepted pods, in the order of their keys: those without dependencies are left out. Returns false
+    /// when they wait for the same as before, in another version too. Only what changes is looked at: there may be
+    /// hundreds, and tens of thousands of names.
+    pub fn follow<'p>(&mut self, accepted: impl Iterator<Item = &'p Arc<DesiredPod>>, node: &str) -> bool {
+        let mut old = std::mem::take(&mut self.pods).into_iter().peekable();
+        let mut pods = Vec::with_capacity(old.len());
+        let mut changes = false;
+        for pod in accepted.filter(|pod| waits(pod)) {
+            while let Some(gone) = old.next_if(|old| old.key < pod.key) {
+                self.remove(&gone, node);
+                changes = true;
+            }
+            let before = old.next_if(|old| old.key == pod.key);
+            match before {
+                Some(same) if is_alike(&same, pod) => pods.push(same),
+                other => {
+                    changes = true;
+                    other.iter().for_each(|gone| self.remove(gone, node));
+                    for key in keys_of(pod, node) {
+                        self.waiters.get_or_default(key).push(Arc::clone(pod));
+                    }
+                    pods.push(Arc::clone(pod));
+                }
+            }
+        }
+        for gone in old {
+            self.remove(&gone, node);
+            changes = true;
+        }
+        self.pods = pods;
+        changes
     }
 
-    /// Whether it is that of these accepted pods: of another version of a pod that waits for the same, too.
-    pub fn is_of<'p>(&self, accepted: impl Iterator<Item = &'p Arc<DesiredPod>>) -> bool {
-        let mut own = self.pods.iter();
-        let is_alike = |own: &Arc<DesiredPod>, pod: &Arc<DesiredPod>| {
-            let same = || own.key == pod.key && own.source == pod.source && text(own) == text(pod);
-            Arc::ptr_eq(own, pod) || same()
-        };
-        accepted.filter(|pod| waits(pod)).all(|pod| own.next().is_some_and(|own| is_alike(own, pod)))
-            && own.next().is_none()
+    fn remove(&mut self, pod: &Arc<DesiredPod>, node: &str) {
+        for key in keys_of(pod, node) {
+            if let Some(waiters) = self.waiters.get_mut(&key) {
+                waiters.retain(|waiter| !Arc::ptr_eq(waiter, pod));
+                if waiters.is_empty() {
+                    self.waiters.remove(&key);
+                }
+            }
+        }
     }
 
     /// The pods that wait for this one.
-    fn waiting_for(&self, key: &PodKey) -> impl Iterator<Item = usize> {
-        let from = self.named.partition_point(|(named, _)| named < key);
-        let all = self.named.get(from..).unwrap_or_default();
-        all.iter().take_while(move |(named, _)| named == key).map(|(_, at)| *at)
+    fn waiting_for(&self, key: &PodKey) -> &[Arc<DesiredPod>] {
+        self.waiters.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The cycle that a pod would close, if there is one: the pod, one that it waits for, …, the pod. Goes from the pod
@@ -196,41 +215,52 @@ impl Graph {
         node: &str,
         gives_way: impl Fn(Source) -> bool,
     ) -> Option<Vec<PodKey>> {
-        let keys = of(pod)?.on.into_iter().flat_map(|dependency| dependency.keys(node));
-        let on: Set<PodKey> = order::set(keys);
+        let on: Set<PodKey> = keys_of(pod, node).collect();
         if on.contains(&pod.key) {
             return Some(vec![pod.key.clone(), pod.key.clone()]);
         }
+        // A pod that waits for none that waits is in no cycle, however many wait for it.
+        let waits_itself = |key: &PodKey| self.pods.binary_search_by(|pod| pod.key.cmp(key)).is_ok();
+        if !on.iter().any(waits_itself) {
+            return None;
+        }
         // The next pod on the way to this one, for each that was seen.
-        let mut toward: Table<usize, Option<usize>> = Table::new();
-        let mut open: VecDeque<Option<usize>> = VecDeque::from([None]);
+        let mut toward: Table<&PodKey, Option<&PodKey>> = Table::new();
+        let mut open: VecDeque<Option<&PodKey>> = VecDeque::from([None]);
         while let Some(at) = open.pop_front() {
-            let key = match at {
-                None => &pod.key,
-                Some(at) => &self.pods.get(at)?.key,
-            };
-            for from in self.waiting_for(key) {
-                let waiter = self.pods.get(from)?;
+            for waiter in self.waiting_for(at.unwrap_or(&pod.key)) {
                 // The new version takes the place of the old one.
-                if waiter.key == pod.key || gives_way(waiter.source) || toward.contains_key(&from) {
+                if waiter.key == pod.key || gives_way(waiter.source) || toward.contains_key(&&waiter.key) {
                     continue;
                 }
-                toward.insert(from, at);
+                toward.insert(&waiter.key, at);
                 if on.contains(&waiter.key) {
                     let mut way = vec![pod.key.clone()];
-                    let mut next = Some(from);
+                    let mut next = Some(&waiter.key);
                     while let Some(at) = next {
-                        way.push(self.pods.get(at)?.key.clone());
+                        way.push(at.clone());
                         next = toward.get(&at).copied().flatten();
                     }
                     way.push(pod.key.clone());
                     return Some(way);
                 }
-                open.push_back(Some(from));
+                open.push_back(Some(&waiter.key));
             }
         }
         None
     }
+}
+
+/// The names that a pod waits for, by both identities that each may mean.
+fn keys_of(pod: &DesiredPod, node: &str) -> impl Iterator<Item = PodKey> {
+    let on = of(pod).map(|after| after.on).unwrap_or_default();
+    on.into_iter().flat_map(move |dependency| dependency.keys(node))
+}
+
+/// Whether they are one pod that waits for the same.
+fn is_alike(one: &Arc<DesiredPod>, other: &Arc<DesiredPod>) -> bool {
+    let same = || one.key == other.key && one.source == other.source && text(one) == text(other);
+    Arc::ptr_eq(one, other) || same()
 }
 
 fn text(pod: &DesiredPod) -> Option<&String> {

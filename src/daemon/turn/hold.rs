@@ -18,7 +18,7 @@ use super::due::Due;
 use super::entry::{Blocked, Entry};
 use crate::base::clock::{Mono, Now};
 use crate::base::{limits, order};
-use crate::pod::after::{self, After, Dependency, Graph, Standing, Verdict};
+use crate::pod::after::{self, After, Dependency, Standing, Verdict};
 use crate::pod::problem::{Problem, Severity};
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, words};
@@ -219,7 +219,8 @@ impl Turn {
             self.waiting.remove(old.pod(), node);
         }
         if let Some(Held { pod, why: Why::After, .. }) = self.entries.get(key).and_then(Entry::held) {
-            self.waiting.add(pod, node);
+            let rank = self.rank(pod);
+            self.waiting.add(pod, rank, node);
         }
     }
 
@@ -301,9 +302,8 @@ impl Turn {
     /// Makes the graph that of the pods that are accepted now.
     fn know_graph(&mut self) {
         // Pods that have ended for good wait for nobody any more, and there may be hundreds.
-        let accepted = || self.entries.values().filter(|entry| !entry.is_over()).filter_map(Entry::accepted);
-        if !self.waiting.graph.is_of(accepted()) {
-            self.waiting.graph = Graph::of(accepted(), &self.config.node_name);
+        let accepted = self.entries.values().filter(|entry| !entry.is_over()).filter_map(Entry::accepted);
+        if self.waiting.graph.follow(accepted, &self.config.node_name) {
             #[cfg(test)]
             {
                 self.waiting.graphs += 1;

@@ -44,10 +44,15 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// Adds a pod that waits.
-    pub(super) fn add(&mut self, pod: &DesiredPod, node: &str) {
+    pub(super) fn add(&mut self, pod: &DesiredPod, rank: Rank, node: &str) {
         let on: Vec<(PodKey, Need)> = awaited(pod, node).collect();
-        self.ranks.take();
         self.on.insert(pod.key.clone(), on.clone());
+        // Hundreds are added one after the other.
+        match self.ranks.get_mut() {
+            Some(Ranks::Differ(highest)) => raise(&self.on, highest, rank, &pod.key),
+            Some(Ranks::Same(same)) if *same == rank => {}
+            Some(Ranks::Same(_)) | None => _ = self.ranks.take(),
+        }
         for (key, need) in on {
             if need == Need::Succeeded {
                 self.ends.get_or_default(key.clone()).insert(pod.key.clone());
@@ -84,19 +89,10 @@ impl Waiting {
 
     /// The highest of these ranks of waiting pods for each pod that they wait for, at first or second hand.
     pub(super) fn highest(&self, mut waiters: Vec<(Rank, &PodKey)>) -> Table<PodKey, Rank> {
+        // The highest first, so that nothing is raised twice.
         order::sort_by(&mut waiters, |a, b| b.cmp(a));
         let mut highest = Table::new();
-        for (rank, waiter) in waiters {
-            let mut next = vec![waiter];
-            while let Some(key) = next.pop() {
-                for (on, _) in self.awaited_by(key).unwrap_or_default() {
-                    if highest.get(on).is_none() {
-                        highest.insert(on.clone(), rank);
-                        next.push(on);
-                    }
-                }
-            }
-        }
+        waiters.into_iter().for_each(|(rank, waiter)| raise(&self.on, &mut highest, rank, waiter));
         highest
     }
 
@@ -127,6 +123,26 @@ impl Waiting {
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.by.is_empty() && self.ends.is_empty() && self.on.is_empty()
+    }
+}
+
+/// Raises the ranks of all that a pod waits for, at first or second hand, to its own. `on`: what each pod waits for.
+fn raise(
+    on: &Table<PodKey, Vec<(PodKey, Need)>>,
+    highest: &mut Table<PodKey, Rank>,
+    rank: Rank,
+    waiter: &PodKey,
+) {
+    let mut next = vec![waiter];
+    while let Some(key) = next.pop() {
+        for (awaited, _) in on.get(key).into_iter().flatten() {
+            match highest.get_mut(awaited) {
+                Some(known) if *known >= rank => continue,
+                Some(known) => *known = rank,
+                None => _ = highest.insert(awaited.clone(), rank),
+            }
+            next.push(awaited);
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(in crate::daemon::turn) enum Ranks {
 }
 
 impl Turn {
-    fn rank(&self, pod: &DesiredPod) -> Rank {
+    pub(super) fn rank(&self, pod: &DesiredPod) -> Rank {
         Rank(!self.is_behind(pod), priority::is_critical(pod))
     }
 
