@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::Turn;
 use super::admission::{Reason, Rejection, Room, fits};
+use super::due::Due;
 use super::entry::{Entry, WorkerInfo};
 use super::evicted::{Cause, Evictions, order_of};
 use super::hold::Why;
@@ -70,6 +71,11 @@ impl Turn {
         self.hurry_behind(pod, None, reach, now);
         let message = self.awaited_for(pod);
         self.hold(Arc::clone(pod), Why::Room, &message, now);
+        let has_worker = |key: &PodKey| self.entries.get(key).is_some_and(|entry| entry.worker.is_some());
+        if !victims.iter().any(has_worker) {
+            // Nobody tells of the end of what only waited.
+            self.due.push(now.mono, Due::Refused);
+        }
         Ok(())
     }
 

@@ -305,6 +305,34 @@ fn a_critical_pod_has_its_lent_room_back_by_force_when_nobody_needs_the_job_any_
     }
 }
 
+/// Regression: when its own wait was over, it waited for ever for the end of a pod of which nothing ran.
+#[test]
+fn a_critical_pod_has_the_room_of_one_that_only_waits_at_once() {
+    let mut b = Arc::unwrap_or_clone(waiting(plain("b", 700), "x=succeeded"));
+    let notes = b.metadata.annotations.get_or_insert_default();
+    notes.insert(crate::pod::after::TIMEOUT.into(), "1h".into());
+    let b = Arc::new(b);
+    let a = waiting(critical("a", 700), "y");
+    for begin in [false, true] {
+        let mut rig = Rig::listed_with(node());
+        rig.want(std::slice::from_ref(&b));
+        rig.want(&[b.clone(), a.clone()]);
+        assert_eq!(rig.shown(), "a Pending WaitingForPods, b Pending WaitingForPods");
+        let mut told = match begin {
+            true => {
+                let y = plain("y", 10);
+                let mut told = rig.want(&[b.clone(), a.clone(), y.clone()]);
+                told.extend(rig.status(&y, "Running", false));
+                told
+            }
+            false => pass(&mut rig, 60),
+        };
+        told.extend(pass(&mut rig, 0));
+        let told = acts(told);
+        assert!(told.contains(&"run a/a-1".to_owned()), "{begin}: {told:?} {}", rig.shown());
+    }
+}
+
 /// Regression: with a chain of jobs that wait for one another, what a change cost grew with the third power of its length.
 #[test]
 fn a_long_chain_of_waiting_jobs_is_judged_soon() {
