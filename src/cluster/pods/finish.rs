@@ -7,9 +7,9 @@ use super::wanted::is_terminal;
 use crate::pod::{ContainerKind, DesiredPod};
 
 /// Makes the status final, because no container runs any more: a container without a known end has ended unseen, and
-/// the phase becomes final.
-pub(super) fn finish(pod: &DesiredPod, status: &mut PodStatus) {
-    if is_initialized(pod, status) {
+/// the phase becomes final. `before`: what was told last, maybe by an earlier daemon.
+pub(super) fn finish(pod: &DesiredPod, before: &PodStatus, status: &mut PodStatus) {
+    if is_initialized(pod, status) || is_initialized(pod, before) {
         status.container_statuses.iter_mut().flatten().for_each(end);
     }
     status.ephemeral_container_statuses.iter_mut().flatten().for_each(end);

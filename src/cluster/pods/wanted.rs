@@ -78,7 +78,7 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     all.observed_generation = theirs.observed_generation.max(own.observed_generation);
     (all.phase, all.reason, all.message) = (own.phase.clone(), own.reason.clone(), own.message.clone());
     if here.is_over && here.pod.source == Source::Api {
-        finish::finish(here.pod, &mut all);
+        finish::finish(here.pod, theirs, &mut all);
     }
     // Its containers run again: the API server takes no status of that once it was told that they have ended for good.
     if here.returns {

@@ -69,6 +69,39 @@ fn a_container_that_has_ended_for_good_does_not_run_again_and_hides_no_other() {
     assert_eq!(last, told, "its second end is an end");
 }
 
+/// Regression: a container that had run, and was lost with all that its daemon knew, was told as waiting in a failed pod.
+#[test]
+fn a_lost_container_behind_an_init_container_has_ended_too() {
+    let spec = json!({"initContainers": [{"name": "init", "image": "b"}], "containers": [{"name": "app", "image": "b"}]});
+    let pod = desired(Source::Api, "u1", spec);
+    let of = |init: Value, app: Value| {
+        let one = |name: &str, state: Value| json!([{"name": name, "image": "b", "imageID": "", "ready": false, "restartCount": 0, "state": state}]);
+        let mut all = json!({"phase": "Running", "initContainerStatuses": one("init", init)});
+        all["containerStatuses"] = one("app", app);
+        status(all)
+    };
+    let waits = || json!({"waiting": {"reason": "PodInitializing"}});
+    let lost = of(waits(), waits());
+    let here = Here {
+        pod: &pod,
+        status: &lost,
+        is_leaving: true,
+        is_over: true,
+        runs: false,
+        returns: false,
+        now: NOW,
+    };
+    let of_app = |theirs: &PodStatus| {
+        let told = wanted(theirs, &here);
+        assert_eq!(told.phase.as_deref(), Some("Failed"));
+        serde_json::to_value(&told.container_statuses.unwrap()[0].state).unwrap()
+    };
+    let ran = of(json!({"terminated": {"exitCode": 0}}), json!({"running": {}}));
+    assert_eq!(of_app(&ran)["terminated"]["reason"], "ContainerStatusUnknown");
+    let began = of(json!({"running": {}}), waits());
+    assert_eq!(of_app(&began), waits(), "it never ran");
+}
+
 /// The API server judges by each container's own policy and rules; a status that it refuses hides the whole pod.
 #[test]
 fn ends_that_the_server_does_not_take_back() {
