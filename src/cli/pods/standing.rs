@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Clock, System, Timestamp};
 use crate::base::limits;
 use crate::base::locks;
 use crate::base::logging::one_line;
@@ -71,10 +71,18 @@ pub fn load(run_dir: &Path) -> Result<Status, String> {
     if let Some(note) = drained(&status.file, run_dir, daemon != Daemon::Gone) {
         say(&format!("note: {note}"));
     }
-    if daemon != Daemon::Answers {
-        nobody_posts(&mut status.file);
+    match daemon {
+        Daemon::Answers => read_until_now(&mut status.file, System::start().now().wall),
+        Daemon::Gone | Daemon::Silent(_) | Daemon::Unheard(_) => nobody_posts(&mut status.file),
     }
     Ok(status)
+}
+
+/// Sources that are well are read again and again, and the daemon writes no file for that.
+fn read_until_now(file: &mut StatusFile, now: Timestamp) {
+    for source in file.sources.iter_mut().filter(|source| source.ready && source.problem.is_none()) {
+        source.last_success = source.last_success.map(|_| now);
+    }
 }
 
 /// Reads the status file, and asks its daemon. One that has just begun gets a moment to write its first state.

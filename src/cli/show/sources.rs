@@ -139,7 +139,8 @@ fn cells(source: &SourceView, state: &str, wide: bool, now: Timestamp) -> Vec<St
         None => "<unknown>".to_owned(),
     };
     let last = match (state, source.last_success) {
-        ("Ready" | "Degraded", _) => "now".to_owned(),
+        // The time of this command: what its daemon says is current.
+        ("Ready" | "Degraded", Some(then)) if now.duration_since(then).as_secs() < 2 => "now".to_owned(),
         (_, None) => "never".to_owned(),
         (_, then) => format!("{} ago", since(then)),
     };
@@ -180,7 +181,7 @@ mod tests {
             location: "/etc/podkeeper/manifests".into(),
             ready: true,
             restored: false,
-            last_success: at(86_400),
+            last_success: at(0),
             accepted: at(86_400),
             pods: 3,
             objects: 5,
@@ -205,7 +206,9 @@ mod tests {
         let degraded = Some("/etc/podkeeper/manifests/x.yaml: is empty (and 2 more)".to_owned());
         let degraded = SourceView { degraded, ..file.clone() };
         let mut status = pods::tests::node().file;
-        status.sources = vec![file, http, failing, quiet, new, degraded];
+        // Its daemon has ended.
+        let old = SourceView { last_success: at(86_400), ..file.clone() };
+        status.sources = vec![file, http, failing, quiet, new, degraded, old];
         let text = render(&options, &status, &[], Timestamp::from_second(NOW).unwrap());
         crate::base::testing::golden(&format!("cli/{name}.txt"), &text);
     }
