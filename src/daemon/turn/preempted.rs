@@ -143,7 +143,8 @@ impl Turn {
             .collect();
         for (key, grace) in late {
             match grace {
-                Some(_) => self.wish(&key, Wish::Stop(StopOrder::new(grace, HURRIED))),
+                // Why it ends was said before, and whether it returns.
+                Some(_) => self.wish(&key, Wish::Stop(StopOrder::new(grace, HURRIED).unless_ended(None))),
                 None => self.preempt(&key, reach, now),
             }
         }
