@@ -271,13 +271,7 @@ impl Turn {
         let found = self.docker.found.get(&pod.key).map(Vec::as_slice).unwrap_or_default();
         let (stops, runs) =
             (running || !found.is_empty(), running || found.iter().any(|c| c.state.is_running()));
-        let then = if runs { "what runs of it is stopped" } else { "it is not started" };
-        let words = match pod.source {
-            // Its manifest is at the server.
-            Source::Api if !runs => message.clone(),
-            Source::Api => format!("{message}; {then}"),
-            Source::File | Source::Http => format!("{message} ({}; {then})", pod.origin),
-        };
+        let words = readmit::refusal(&pod, message, runs);
         let event = words::rejected(&reason, &words);
         self.record(ObjectEvent::new(pod.key.clone(), pod.uid.clone(), None, event), now);
         if stops {

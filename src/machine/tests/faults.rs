@@ -86,21 +86,6 @@ fn k22312_a_removal_that_fails_for_ever_holds_up_nothing() {
     assert!(rig.is("terminated"));
 }
 
-/// Docker 26 under load says of a container that has ended that it runs, for a moment: each pod that ended had a warning.
-#[test]
-fn a_removal_that_docker_refuses_once_for_a_running_container_is_no_failure() {
-    for (times, told) in [(1, 0), (2, 1), (5, 1)] {
-        let mut rig = Rig::up(&app());
-        rig.hurt("remove app#0", times, Hurt::Says(refusal(RefusalKind::StillRunning, 409, "it is running")));
-        rig.wish(stop(None));
-        rig.pass(s(120));
-        assert!(rig.is("terminated"), "{times}: {:?}", rig.calls);
-        let lines = rig.logged(Level::Warn);
-        let count = lines.iter().filter(|line| line.contains("FailedRemoveContainer")).count();
-        assert_eq!(count, told, "refused {times} times: {lines:?}");
-    }
-}
-
 /// Each call in turn is refused for lack of space, for hours: it is retried at growing intervals, the log stays small,
 /// and with space the pod runs again.
 #[test]

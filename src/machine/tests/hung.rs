@@ -1,9 +1,11 @@
-//! Tests that a call that hangs, or is lost again and again, holds up only its own container.
+//! Tests that a call that hangs, or is lost or refused again and again, holds up only its own container.
 
-use super::rig::{Hurt, Rig, ms, pod, s, stop};
+use log::Level;
+
+use super::rig::{Hurt, Rig, app, ms, pod, refusal, s, stop};
 use crate::base::table::Set;
 use crate::machine::{Hint, Report};
-use crate::runtime::DockerError;
+use crate::runtime::{DockerError, RefusalKind};
 
 const TWO: &str = "{containers: [{name: app}, {name: other}]}";
 
@@ -86,5 +88,20 @@ fn a_create_that_is_lost_again_and_again_holds_up_nothing_but_itself() {
         rig.heal();
         rig.pass(s(60));
         assert!(rig.running().contains("other#0"));
+    }
+}
+
+/// Docker 26 under load says of a container that has ended that it runs, for a moment: each pod that ended had a warning.
+#[test]
+fn a_removal_that_docker_refuses_once_for_a_running_container_is_no_failure() {
+    for (times, told) in [(1, 0), (2, 1), (5, 1)] {
+        let mut rig = Rig::up(&app());
+        rig.hurt("remove app#0", times, Hurt::Says(refusal(RefusalKind::StillRunning, 409, "it is running")));
+        rig.wish(stop(None));
+        rig.pass(s(120));
+        assert!(rig.is("terminated"), "{times}: {:?}", rig.calls);
+        let lines = rig.logged(Level::Warn);
+        let count = lines.iter().filter(|line| line.contains("FailedRemoveContainer")).count();
+        assert_eq!(count, told, "refused {times} times: {lines:?}");
     }
 }

@@ -11,7 +11,7 @@ use super::super::due::Due;
 use super::super::entry::Entry;
 use crate::base::clock::Now;
 use crate::base::limits;
-use crate::pod::PodKey;
+use crate::pod::{DesiredPod, PodKey, Source};
 
 impl Turn {
     /// Judges refused pods again, now or soon. `changed`: pods that other pods may wait for.
@@ -58,5 +58,16 @@ impl Turn {
         let is_for_place = refused.is_some_and(|refused| refused.rejection.reason == Reason::of_pods());
         is_for_place
             && i64::try_from(self.active_pods()).is_ok_and(|active| active >= self.config.node.max_pods)
+    }
+}
+
+/// The message of a refusal: where the manifest is, and what becomes of the pod. `runs`: something of it does.
+pub(super) fn refusal(pod: &DesiredPod, message: &str, runs: bool) -> String {
+    let then = if runs { "what runs of it is stopped" } else { "it is not started" };
+    match pod.source {
+        // Its manifest is at the server.
+        Source::Api if !runs => message.to_owned(),
+        Source::Api => format!("{message}; {then}"),
+        Source::File | Source::Http => format!("{message} ({}; {then})", pod.origin),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::aliases::{http, of_url};
+use super::evicted::{eviction, later, running, short_of};
 use super::rig::{Rig, acts, config_with, pod, pod_of};
 use crate::base::clock::Timestamp;
 use crate::daemon::config::Config;
@@ -252,4 +253,28 @@ fn a_pod_whose_new_sizes_wait_returns_with_its_old_ones_from_a_drain() {
     let entry = rig.turn.entries.get(&super::rig::key("a")).unwrap();
     assert_eq!(crate::pod::requests::request(&entry.desired.as_ref().unwrap().spec, "cpu"), 1000);
     assert!(entry.postponed().is_some());
+}
+
+/// Regression: it was started at the end of the drain, on a node without a free byte.
+#[test]
+fn an_evicted_pod_waits_on_over_a_drain() {
+    for is_short in [true, false] {
+        let (mut rig, _) = running(&["a", "b"]);
+        rig.handle(short_of(&[Pressure::Disk]));
+        rig.handle(eviction("a", "a-1", true));
+        rig.gone("a");
+        assert_eq!(acts(rig.handle(marker(0, None))), ["stop b: the node is drained"]);
+        rig.gone("b");
+        assert_eq!(rig.shown(), "a Failed Evicted, b Pending NodeShutdown");
+        if !is_short {
+            rig.handle(short_of(&[]));
+        }
+        assert_eq!(later(&mut rig, Duration::from_secs(600)), [""; 0]);
+        let told = acts(rig.handle(Event::Drain(None)));
+        assert!(told.contains(&"run b/b-1".to_owned()), "{told:?}");
+        assert!(!told.contains(&"run a/a-1".to_owned()) || !is_short, "{told:?}");
+        let more = acts(rig.handle(short_of(&[])));
+        let returns = if is_short { more } else { [told, later(&mut rig, Duration::ZERO)].concat() };
+        assert!(returns.contains(&"run a/a-1".to_owned()), "{is_short}: {returns:?}");
+    }
 }

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rig::{Rig, acts, key, pod, pod_of};
-use crate::base::clock::Timestamp;
 use crate::base::limits;
 use crate::base::table::{Set, Table};
-use crate::daemon::drain::Drain;
 use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::daemon::turn::{Earlier, Event};
 use crate::eviction::{Eviction, News};
@@ -20,7 +18,7 @@ pub(super) fn eviction(name: &str, uid: &str, of_the_node: bool) -> Event {
     Event::Node(News::Evict(Eviction { key: key(name), uid: uid.to_owned(), grace: 1, message, of_the_node }))
 }
 
-fn short_of(what: &[Pressure]) -> Event {
+pub(super) fn short_of(what: &[Pressure]) -> Event {
     Event::Node(News::Pressures(what.iter().copied().collect()))
 }
 
@@ -117,34 +115,6 @@ fn it_returns_each_time_later_and_not_while_the_node_is_short_of_something() {
     rig.handle(eviction("a", "a-1", true));
     rig.gone("a");
     assert_eq!(later(&mut rig, limits::EVICTED_MIN), returns);
-}
-
-/// Regression: it was started at the end of the drain, on a node without a free byte.
-#[test]
-fn an_evicted_pod_waits_on_over_a_drain() {
-    let drain = |begins: bool| {
-        let since = Timestamp::UNIX_EPOCH;
-        Event::Drain(begins.then_some(Drain { since, grace: None, within: None, boot: None }))
-    };
-    for is_short in [true, false] {
-        let (mut rig, _) = running(&["a", "b"]);
-        rig.handle(short_of(&[Pressure::Disk]));
-        rig.handle(eviction("a", "a-1", true));
-        rig.gone("a");
-        assert_eq!(acts(rig.handle(drain(true))), ["stop b: the node is drained"]);
-        rig.gone("b");
-        assert_eq!(rig.shown(), "a Failed Evicted, b Pending NodeShutdown");
-        if !is_short {
-            rig.handle(short_of(&[]));
-        }
-        assert_eq!(later(&mut rig, Duration::from_secs(600)), [""; 0]);
-        let told = acts(rig.handle(drain(false)));
-        assert!(told.contains(&"run b/b-1".to_owned()), "{told:?}");
-        assert!(!told.contains(&"run a/a-1".to_owned()) || !is_short, "{told:?}");
-        let more = acts(rig.handle(short_of(&[])));
-        let returns = if is_short { more } else { [told, later(&mut rig, Duration::ZERO)].concat() };
-        assert!(returns.contains(&"run a/a-1".to_owned()), "{is_short}: {returns:?}");
-    }
 }
 
 #[test]
