@@ -371,13 +371,18 @@ impl Known {
         order::sort_by(&mut claims, in_place);
         self.crowded = None;
         if claims.len() > limits::PODS_PER_SOURCE {
+            let holder = |pod: &DesiredPod| holders.get(&pod.key).filter(|h| h.pod.source == source);
+            // A resized one has kept the UID of an earlier version.
+            let holds =
+                |pod: &DesiredPod| holder(pod).is_some_and(|h| h.pod.uid == pod.uid || h.raw.uid == pod.uid);
             // A further pod of a name keeps no other name out.
-            let mut names = Set::new();
-            let mut ranked: Vec<_> =
-                claims.into_iter().map(|pod| (names.insert(pod.key.clone()), pod)).collect();
+            let mut names: Set<PodKey> =
+                claims.iter().filter(|pod| holds(pod)).map(|pod| pod.key.clone()).collect();
+            let is_first = |pod: &Arc<DesiredPod>| names.insert(pod.key.clone()) || holds(pod);
+            let firsts: Vec<bool> = claims.iter().map(is_first).collect();
+            let mut ranked: Vec<_> = firsts.into_iter().zip(claims).collect();
             order::sort_by_key(&mut ranked, |(is_first, pod)| {
-                let held = holders.get(&pod.key).map(|h| &h.pod).filter(|h| h.source == source);
-                Reverse((held.is_some_and(|h| h.uid == pod.uid), held.is_some() && *is_first, *is_first))
+                Reverse((holds(pod), holder(pod).is_some() && *is_first, *is_first))
             });
             claims = ranked.into_iter().map(|(_, pod)| pod).collect();
             let left_out = claims.split_off(limits::PODS_PER_SOURCE);

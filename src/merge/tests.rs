@@ -341,6 +341,37 @@ fn past_the_bound_a_further_pod_of_a_name_keeps_no_other_name_out() {
     );
 }
 
+/// Regression: copies of running pods that come before them in order kept out edits and new names.
+#[test]
+fn past_the_bound_a_copy_of_what_runs_keeps_no_edit_and_no_new_name_out() {
+    let numbered = |n: usize, dir: &str, version: &str| {
+        let mut pod =
+            sample("x", &format!("{dir}{n}{version}"), &format!("/m/{dir}/{n:05}.yaml")).pod(Source::File);
+        Arc::make_mut(&mut pod).key.name = format!("pod{n:05}");
+        pod
+    };
+    let names = limits::PODS_PER_SOURCE - 2;
+    let running = |version: &'static str| {
+        (0..names).map(move |n| numbered(n, "m", if n == 500 { version } else { "" }))
+    };
+    let copies = || (0..40).map(|n| numbered(n, "a", ""));
+    let new = || (2000..2002).map(|n| numbered(n, "z", ""));
+    let set = |pods: Vec<Arc<DesiredPod>>| PodSet { pods, ..PodSet::default() };
+    let mut merge = merge();
+    merge.full(Source::File, &set(running("").collect()), at(1));
+    assert_eq!(merge.full(Source::File, &set(copies().chain(running("")).collect()), at(2)).len(), 0);
+    // An edit, and new names.
+    let all = copies().chain(running("2")).chain(new()).collect();
+    merge.full(Source::File, &set(all), at(3));
+    assert_eq!(merge.pods().count(), limits::PODS_PER_SOURCE);
+    let uids: Set<String> = merge.pods().map(|pod| pod.uid.clone()).collect();
+    assert!(["m5002", "m0", "m39", "z2000", "z2001"].iter().all(|uid| uids.contains(*uid)));
+    // The copy takes the place of a manifest that goes.
+    let left = copies().chain(running("2").skip(1)).chain(new()).collect();
+    merge.full(Source::File, &set(left), at(4));
+    assert_eq!(merge.pods().count(), limits::PODS_PER_SOURCE);
+}
+
 #[test]
 fn a_pod_that_is_resized_keeps_its_uid() {
     let sized = |uid: &str, path: &str, shape: &'static str, image: &str| {
