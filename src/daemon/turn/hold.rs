@@ -134,7 +134,15 @@ impl Turn {
     }
 
     fn run_after(&mut self, pod: Arc<DesiredPod>, after: &After, now: &Now) {
-        match self.judge(&pod, after, now) {
+        let verdict = self.judge(&pod, after, now);
+        let waits_for_room = |held: &Held| held.why == Why::Room;
+        if !matches!(verdict, Verdict::Wait { .. })
+            && self.entries.values().filter_map(Entry::held).any(waits_for_room)
+        {
+            // A job that it needed no longer has the room of others for it.
+            self.due.push(now.mono.after(limits::READMISSION), Due::Refused);
+        }
+        match verdict {
             Verdict::Start => self.run(pod),
             Verdict::StartAnyway(missing) => {
                 let words = words::after_timeout(after.timeout, &missing);

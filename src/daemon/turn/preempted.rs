@@ -72,9 +72,9 @@ impl Turn {
         let message = self.awaited_for(pod);
         self.hold(Arc::clone(pod), Why::Room, &message, now);
         let has_worker = |key: &PodKey| self.entries.get(key).is_some_and(|entry| entry.worker.is_some());
-        if !victims.iter().any(has_worker) {
+        if !victims.is_empty() && !victims.iter().any(has_worker) {
             // Nobody tells of the end of what only waited.
-            self.due.push(now.mono, Due::Refused);
+            self.due.push(now.mono.after(limits::READMISSION), Due::Refused);
         }
         Ok(())
     }

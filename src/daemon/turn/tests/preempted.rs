@@ -96,6 +96,21 @@ fn a_pod_goes_for_a_critical_one_and_returns_when_there_is_room() {
     assert_eq!(acts(rig.gone("z")), ["spawn a, empty", "run a/a-1", "retire z"]);
 }
 
+/// Regression: while the preempted pod was ending, the loop judged the waiting one again and again, and did nothing else.
+#[test]
+fn the_loop_goes_on_while_a_preempted_pod_ends() {
+    let (a, z) = (plain("a", 600), critical("z", 500));
+    let mut rig = running(node(), std::slice::from_ref(&a));
+    rig.want(&[a.clone(), z.clone()]);
+    let judged = rig.turn.waiting.admitted.get();
+    for _ in 0..20 {
+        assert_eq!(later(&mut rig, Duration::from_secs(1)), [""; 0]);
+        assert_eq!(acts(rig.status(&a, "Running", true)), [""; 0]);
+    }
+    assert!(rig.turn.waiting.admitted.get() < judged + 200, "{}", rig.turn.waiting.admitted.get() - judged);
+    assert_eq!(acts(rig.gone("a")), ["spawn z, empty", "run z/z-1", "retire a"]);
+}
+
 #[test]
 fn nobody_goes_in_vain_or_for_another_reason_than_room() {
     let check = |spared: Arc<DesiredPod>, z: Arc<DesiredPod>, expected: &str| {
@@ -275,14 +290,14 @@ fn a_daemon_that_begins_in_between_goes_on() {
     let alive = ["a/a-1/POD running", "a/a-1/app running", of_b[0], of_b[1]];
     // Killed when its container had ended, and its sandbox had not: it goes on with the stop, which counts once.
     let (mut between, told) = next(&rig, &["a/a-1/POD running", "a/a-1/app exited", of_b[0], of_b[1]], true);
-    assert_eq!(told[0], "end a: podkeeper was stopping it when it ended itself");
+    assert_eq!(told[0], "stop a: podkeeper was stopping it when it ended itself");
     assert_eq!(between.snapshot().evictions["default/a"].count, 0);
     assert!(acts(between.gone("a")).contains(&"run z/z-1".to_owned()));
     assert_eq!(between.shown(), "a Failed Preempting, b Pending, z Pending");
     for remembers in [true, false] {
         // Killed before the pod had ended: it is told once more.
         let (mut second, told) = next(&rig, &alive, remembers);
-        let goes_on = "end a: podkeeper was stopping it when it ended itself";
+        let goes_on = "stop a: podkeeper was stopping it when it ended itself";
         let all = [goes_on, "run a/a-1", "run b/b-1", stop];
         let expected = if remembers { &all[..] } else { &all[1..] };
         assert_eq!(told, expected, "{remembers}");

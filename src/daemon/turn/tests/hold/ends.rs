@@ -17,6 +17,14 @@ use crate::pod::{DesiredPod, Source};
 
 const SANDBOX: &str = "a/a-1/POD running";
 
+/// A pod that waits for an hour at most.
+fn lasting(waiter: Arc<DesiredPod>) -> Arc<DesiredPod> {
+    let mut pod = Arc::unwrap_or_clone(waiter);
+    let notes = pod.metadata.annotations.get_or_insert_default();
+    notes.insert(crate::pod::after::TIMEOUT.into(), "1h".into());
+    Arc::new(pod)
+}
+
 fn job(words: &str, cpu: u32) -> Arc<DesiredPod> {
     sized(words, cpu, "restartPolicy: Never, ")
 }
@@ -283,7 +291,7 @@ fn room_that_is_lent_is_given_back_whoever_needs_the_job_meanwhile() {
 #[test]
 fn a_critical_pod_has_its_lent_room_back_by_force_when_nobody_needs_the_job_any_more() {
     let (j, g) = (job("j", 700), plain("g", 100));
-    let (v, w) = (waiting(critical("v", 0), "j=succeeded"), waiting(critical("w", 700), "g"));
+    let (v, w) = (waiting(critical("v", 0), "j=succeeded"), lasting(waiting(critical("w", 700), "g")));
     for ends in ["removed", "late"] {
         let mut rig = Rig::listed_with(node());
         rig.want(&[v.clone(), w.clone(), j.clone()]);
@@ -297,7 +305,7 @@ fn a_critical_pod_has_its_lent_room_back_by_force_when_nobody_needs_the_job_any_
         );
         let mut told = match ends {
             "removed" => rig.want(&[w.clone(), j.clone(), g.clone()]),
-            _ => pass(&mut rig, 3600),
+            _ => pass(&mut rig, 60),
         };
         told.extend(pass(&mut rig, 10));
         let told = acts(told);
@@ -308,10 +316,7 @@ fn a_critical_pod_has_its_lent_room_back_by_force_when_nobody_needs_the_job_any_
 /// Regression: when its own wait was over, it waited for ever for the end of a pod of which nothing ran.
 #[test]
 fn a_critical_pod_has_the_room_of_one_that_only_waits_at_once() {
-    let mut b = Arc::unwrap_or_clone(waiting(plain("b", 700), "x=succeeded"));
-    let notes = b.metadata.annotations.get_or_insert_default();
-    notes.insert(crate::pod::after::TIMEOUT.into(), "1h".into());
-    let b = Arc::new(b);
+    let b = lasting(waiting(plain("b", 700), "x=succeeded"));
     let a = waiting(critical("a", 700), "y");
     for begin in [false, true] {
         let mut rig = Rig::listed_with(node());
@@ -327,7 +332,7 @@ fn a_critical_pod_has_the_room_of_one_that_only_waits_at_once() {
             }
             false => pass(&mut rig, 60),
         };
-        told.extend(pass(&mut rig, 0));
+        told.extend(pass(&mut rig, 10));
         let told = acts(told);
         assert!(told.contains(&"run a/a-1".to_owned()), "{begin}: {told:?} {}", rig.shown());
     }
