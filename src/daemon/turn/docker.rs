@@ -1,6 +1,8 @@
 //! How the loop handles Docker's events and lists: workers get hints, and the first list shows which pod
 //! has which name.
 
+mod stops;
+
 use std::sync::Arc;
 
 use super::entry::Entry;
@@ -11,11 +13,11 @@ use super::{Effect, OutOfMemory, RuntimeEvent, Turn};
 use crate::base::clock::{Now, Timestamp};
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
-use crate::machine::{FirstList, Hint, StopOrder, Wish};
+use crate::machine::{FirstList, Hint};
 use crate::mapping::observe;
 use crate::merge::Running;
 use crate::plan::{Owned, RunState};
-use crate::pod::{DesiredPod, PodKey, Source};
+use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::words;
 use crate::runtime::{ContainerSummary, DockerState};
 use crate::status::snapshot::DockerView;
@@ -80,6 +82,8 @@ pub(super) struct Known {
     pub(super) listed: bool,
     /// Pods whose stops an earlier daemon had begun.
     pub(super) finishing: Set<PodKey>,
+    /// Those of them, with their UIDs, that no order was given for yet.
+    unfinished: Table<PodKey, String>,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     pub(super) found: Versioned<Table<PodKey, Vec<Owned>>>,
     /// Pods that their source had deleted when Docker was not listed yet: their orders wait for the list.
@@ -99,6 +103,7 @@ impl Known {
             engine: Engine::NotAsked,
             listed: false,
             finishing: Set::new(),
+            unfinished: Table::new(),
             found: Versioned::default(),
             deleted: Table::new(),
             changed: Set::new(),
@@ -237,53 +242,6 @@ impl Turn {
         let objects = Arc::clone(self.merge.objects());
         let changes = self.merge.change().ended(runs, now.wall);
         self.put_in_force(changes, &objects, now);
-    }
-
-    /// Goes on with the stops of an earlier daemon, whatever has become of their reason: a container may have got its signal,
-    /// and its end must not be taken for the end of a pod that runs once. Where the next life has begun, or the pod itself was
-    /// not stopped, its worker runs again what was killed.
-    fn finish_stops(&mut self) {
-        let stops = self.docker.found.iter().flat_map(|(key, all)| {
-            let has_begun = |c: &&Owned| c.killed || c.state != RunState::Created;
-            let newest = |uid: &str| {
-                let sandboxes = all.iter().filter(|c| c.is_sandbox() && c.uid == *uid).filter(has_begun);
-                sandboxes.max_by_key(|c| c.attempt)
-            };
-            let killed = all.iter().filter(|c| c.killed && !c.is_sandbox()).map(|c| &c.uid);
-            // One that another pod follows is stopped by that one's worker.
-            let is_followed = |uid: &&String| {
-                all.iter().any(|c| c.uid != **uid && !c.killed && c.state != RunState::Created)
-            };
-            let is_stopped = |uid: &&String| newest(uid).is_none_or(|sandbox| sandbox.killed);
-            let uid = killed.filter(is_stopped).find(|uid| !is_followed(uid));
-            uid.map(|uid| (key.clone(), uid.clone()))
-        });
-        let stops: Vec<(PodKey, String)> = stops.collect();
-        // The order for an API server's pod comes with the pod, whose exit codes its server wants. It is not stopped without
-        // it: nothing that was told to end begins anew meanwhile.
-        let is_api = |c: &Owned| c.manifest.source == Some(Source::Api);
-        let is_silent = self.sources.contains_key(&Source::Api) && !self.merge.ready(Source::Api);
-        let is_known = |key: &PodKey, uid: &str| {
-            let deleted = self.docker.deleted.get(key).is_some_and(|pod| pod.uid == uid);
-            deleted || self.merge.get(key).is_some_and(|pod| pod.uid == uid)
-        };
-        let waits = |(key, uid): &(PodKey, String)| {
-            let all = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
-            is_silent && all.iter().any(is_api) && !is_known(key, uid)
-        };
-        let stops: Vec<(PodKey, String)> = stops.into_iter().filter(|stop| !waits(stop)).collect();
-        self.docker.finishing = order::set(stops.iter().map(|(key, _)| key.clone()));
-        for (key, uid) in stops {
-            // A deletion has its own grace period.
-            let order = if self.docker.deleted.contains_key(&key) {
-                self.order_for(&key)
-            } else {
-                let pod = self.merge.get(&key).filter(|pod| pod.uid == uid).cloned();
-                let why = "podkeeper was stopping it when it ended itself";
-                StopOrder { pod, ..StopOrder::new(None, why) }
-            };
-            self.wish(&key, Wish::Stop(order));
-        }
     }
 
     /// The containers of this identity in Docker's last list.

@@ -295,6 +295,7 @@ impl Turn {
     pub(super) fn put_in_force(&mut self, changes: Vec<Change>, objects_before: &Arc<Scopes>, now: &Now) {
         if self.docker.listed {
             self.tell_refused();
+            self.go_on_with_told_stops();
             self.apply(changes, now);
             self.send_changed_objects(objects_before);
             return;

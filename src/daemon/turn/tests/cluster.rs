@@ -21,6 +21,7 @@ use crate::pod::{DesiredPod, Source};
 use crate::runtime::labels;
 use crate::source::api::Settings;
 use crate::source::{FromSource, PodSet, SourceUpdate};
+use crate::status::snapshot::EvictionView;
 
 fn rig_config() -> Config {
     let settings = Settings { kubeconfig: PathBuf::from("/k"), remembers: true };
@@ -194,6 +195,38 @@ fn a_deletion_goes_on_after_a_restart_when_the_server_has_told_of_the_pod() {
             let told = set(&mut rig, &[Arc::clone(&deleted)], None);
             assert_eq!(told, ["spawn web", "end web: its manifest is gone"], "{found:?}");
         }
+    }
+}
+
+/// Regression: it ran again beside the critical one, and its server had been told that it has failed.
+#[test]
+fn a_preempted_pod_whose_server_was_silent_after_a_restart_stays_away() {
+    let found = ["web/web-1/POD running of api", "web/web-1/app exited of api"];
+    for restored in [false, true] {
+        let mut rig = rig();
+        let stopping = found.iter().map(|c| container(c).id).collect();
+        let view = EvictionView {
+            uid: "web-1".to_owned(),
+            count: 1,
+            until: Timestamp::UNIX_EPOCH,
+            message: "Preempted in order to admit critical pod".to_owned(),
+            of_the_node: false,
+            preempted: true,
+        };
+        let earlier = Earlier { evictions: [("default/web".to_owned(), view)].into(), ..Earlier::default() };
+        rig.turn.restore_unfinished(earlier, stopping, Table::new());
+        assert_eq!(acts(rig.list(&found)), [""; 0]);
+        let web = of_server(pod("web"), |_| {});
+        let told = match restored {
+            false => set(&mut rig, &[web], None),
+            true => {
+                let update = SourceUpdate::Restored(PodSet { pods: vec![web], ..PodSet::default() });
+                acts(rig.handle(Event::Source(FromSource { source: Source::Api, update })))
+            }
+        };
+        assert_eq!(told, ["spawn web", "stop web: podkeeper was stopping it when it ended itself"]);
+        assert!(!rig.gone("web").iter().any(|act| act.starts_with("run")));
+        assert!(rig.shown().starts_with("web Failed Preempting"), "{}", rig.shown());
     }
 }
 

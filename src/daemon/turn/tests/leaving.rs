@@ -166,7 +166,7 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
         next.handle(marker(1, None));
         next.want(std::slice::from_ref(&job));
         assert!(next.snapshot().docker.stopping.contains("job-job-1-app-0"), "it may end, too");
-        assert_eq!(acts(next.list(&[sandbox, killed]))[..2], stops("end"));
+        assert_eq!(acts(next.list(&[sandbox, killed]))[..2], STOPS);
         assert!(next.snapshot().docker.stopping.contains("job-job-1-app-0"));
         next.gone("job");
         next.list(&[]);
@@ -178,13 +178,13 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
         next.now = rig.now;
         next.goes_on_from(&rig.snapshot());
         next.want(std::slice::from_ref(&job));
-        assert_eq!(acts(next.list(&[sandbox, killed])), stops("end"));
+        assert_eq!(acts(next.list(&[sandbox, killed])), STOPS);
         next.gone("job");
         assert_eq!(next.shown(), "job Failed Evicted");
         // Nothing has been told of it yet, and it is wanted.
         let mut next = Rig::new();
         next.goes_on_from(&begun(true).snapshot());
-        assert_eq!(acts(next.list(&[sandbox, killed])), stops("stop"));
+        assert_eq!(acts(next.list(&[sandbox, killed])), STOPS);
         assert_eq!(acts(next.want(std::slice::from_ref(&job))), ["run job/job-1"]);
     }
     // It had ended by itself.
@@ -197,9 +197,7 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
     assert_eq!(acts(next.list(&ENDED)), ["spawn job", "run job/job-1"]);
 }
 
-fn stops(verb: &str) -> [String; 2] {
-    ["spawn job".to_owned(), format!("{verb} job: podkeeper was stopping it when it ended itself")]
-}
+const STOPS: [&str; 2] = ["spawn job", "stop job: podkeeper was stopping it when it ended itself"];
 
 /// A job had got its signal when podkeeper ended, and the drain was over when it came back: the job was taken for one that
 /// runs on, and then for one that had ended by itself.
@@ -211,7 +209,7 @@ fn a_stop_goes_on_whose_reason_is_gone() {
         next.goes_on_from(&stopping(&job, true).snapshot());
         next.want(std::slice::from_ref(&job));
         let told = acts(next.list(list));
-        assert_eq!(told[..2], stops("end"), "{list:?}");
+        assert_eq!(told[..2], STOPS, "{list:?}");
         assert_eq!(told[2..], ["run job/job-1"], "{list:?}");
     }
     // It had been resumed, and the dead containers were being removed.

@@ -1,0 +1,80 @@
+//! Stops that an earlier daemon had begun: what was told to end goes on ending, and nothing of it begins anew before.
+//!
+//! Never here: an order without the pod, where its server will tell of it.
+
+use crate::base::table::Table;
+use crate::daemon::turn::Turn;
+use crate::machine::{StopOrder, Wish};
+use crate::plan::{Owned, RunState};
+use crate::pod::{PodKey, Source};
+
+impl Turn {
+    /// Goes on with the stops of an earlier daemon, whatever has become of their reason: a container may have got its signal,
+    /// and its end must not be taken for the end of a pod that runs once. Where the next life has begun, or the pod itself was
+    /// not stopped, its worker runs again what was killed.
+    pub(super) fn finish_stops(&mut self) {
+        let stops = self.docker.found.iter().flat_map(|(key, all)| {
+            let has_begun = |c: &&Owned| c.killed || c.state != RunState::Created;
+            let newest = |uid: &str| {
+                let sandboxes = all.iter().filter(|c| c.is_sandbox() && c.uid == *uid).filter(has_begun);
+                sandboxes.max_by_key(|c| c.attempt)
+            };
+            let killed = all.iter().filter(|c| c.killed && !c.is_sandbox()).map(|c| &c.uid);
+            // One that another pod follows is stopped by that one's worker.
+            let is_followed = |uid: &&String| {
+                all.iter().any(|c| c.uid != **uid && !c.killed && c.state != RunState::Created)
+            };
+            let is_stopped = |uid: &&String| newest(uid).is_none_or(|sandbox| sandbox.killed);
+            let uid = killed.filter(is_stopped).find(|uid| !is_followed(uid));
+            uid.map(|uid| (key.clone(), uid.clone()))
+        });
+        self.docker.unfinished = stops.collect();
+        self.go_on_with_stops();
+    }
+
+    /// Gives the orders for those of these stops of whose pods enough is known. That for an API server's pod comes with the
+    /// pod, whose exit codes its server wants; nothing that was told to end begins anew meanwhile.
+    fn go_on_with_stops(&mut self) {
+        let is_api = |c: &Owned| c.manifest.source == Some(Source::Api);
+        let is_silent = self.sources.contains_key(&Source::Api) && !self.merge.ready(Source::Api);
+        let mut waiting = Table::new();
+        for (key, uid) in &std::mem::take(&mut self.docker.unfinished) {
+            let found = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            let pod = self.merge.get(key).filter(|pod| pod.uid == *uid).cloned();
+            let deleted = self.docker.deleted.get(key).filter(|pod| pod.uid == *uid);
+            if is_silent && pod.is_none() && deleted.is_none() && found.iter().any(is_api) {
+                waiting.insert(key.clone(), uid.clone());
+                continue;
+            }
+            self.docker.finishing.insert(key.clone());
+            // A deletion has its own grace period.
+            let order = if self.docker.deleted.contains_key(key) {
+                self.order_for(key)
+            } else {
+                let order = StopOrder::new(None, "podkeeper was stopping it when it ended itself");
+                // It comes back, unless it had ended for good.
+                if pod.is_some() { order.unless_ended(pod) } else { order }
+            };
+            self.wish(key, Wish::Stop(order));
+        }
+        self.docker.unfinished = waiting;
+    }
+
+    /// The same, when a server has told of pods. What it is about to have stopped, and what it has no more, gets that order.
+    pub(in crate::daemon::turn) fn go_on_with_told_stops(&mut self) {
+        if self.docker.unfinished.is_empty() {
+            return;
+        }
+        let is_ready = self.merge.ready(Source::Api);
+        let unfinished = std::mem::take(&mut self.docker.unfinished);
+        let of = |key: &PodKey, uid: &String| self.merge.get(key).filter(|pod| pod.uid == *uid);
+        let left = unfinished.iter().filter(|(key, uid)| match of(key, uid) {
+            Some(pod) => pod.metadata.deletion_timestamp.is_none(),
+            None => !is_ready,
+        });
+        let has_worker = |key: &PodKey| self.entries.get(key).is_some_and(|entry| entry.worker.is_some());
+        let left = left.filter(|(key, _)| self.docker.found.contains_key(*key) && !has_worker(key));
+        self.docker.unfinished = left.map(|(key, uid)| (key.clone(), uid.clone())).collect();
+        self.go_on_with_stops();
+    }
+}
