@@ -49,7 +49,11 @@ impl Waiting {
         self.on.insert(pod.key.clone(), on.clone());
         // Hundreds are added one after the other.
         match self.ranks.get_mut() {
-            Some(Ranks::Differ(highest)) => raise(&self.on, highest, rank, &pod.key),
+            Some(Ranks::Differ(highest)) => {
+                // It waits for others on behalf of those that wait for it.
+                let rank = highest.get(&pod.key).map_or(rank, |of_waiters| rank.max(*of_waiters));
+                raise(&self.on, highest, rank, &pod.key);
+            }
             Some(Ranks::Same(same)) if *same == rank => {}
             Some(Ranks::Same(_)) | None => _ = self.ranks.take(),
         }

@@ -23,7 +23,7 @@ pub(in crate::daemon::turn) enum Ranks {
 }
 
 impl Turn {
-    pub(super) fn rank(&self, pod: &DesiredPod) -> Rank {
+    pub(in crate::daemon::turn) fn rank(&self, pod: &DesiredPod) -> Rank {
         Rank(!self.is_behind(pod), priority::is_critical(pod))
     }
 

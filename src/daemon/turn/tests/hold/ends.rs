@@ -12,6 +12,8 @@ use super::super::rig::{Rig, acts};
 use super::{pass, waiting};
 use crate::base::clock::Mono;
 use crate::daemon::turn::Event;
+use crate::daemon::turn::hold::Ranks;
+use crate::daemon::turn::waiting::Waiting;
 use crate::machine::Report;
 use crate::pod::{DesiredPod, Source};
 
@@ -311,6 +313,21 @@ fn a_critical_pod_has_its_lent_room_back_by_force_when_nobody_needs_the_job_any_
         let told = acts(told);
         assert!(told.contains(&"stop j: it is preempted by a critical pod".to_owned()), "{ends}: {told:?}");
     }
+}
+
+/// Regression: a job that a critical pod needs at second hand did not borrow for it, when the ranks of all were known before
+/// the one between them waited.
+#[test]
+fn a_job_that_is_needed_at_second_hand_borrows_for_the_first() {
+    let turn = Rig::listed_with(node()).turn;
+    let (w, b) = (waiting(critical("w", 10), "b=succeeded"), waiting(job("b", 50), "c=succeeded"));
+    let mut all = Waiting::default();
+    all.add(&w, turn.rank(&w), "n");
+    let ranks = Ranks::Differ(all.highest(vec![(turn.rank(&w), &w.key)]));
+    all.ranks.set(ranks).unwrap();
+    all.add(&b, turn.rank(&b), "n");
+    let Some(Ranks::Differ(highest)) = all.ranks.get() else { panic!("{:?}", all.ranks) };
+    assert_eq!(highest.get(&job("c", 500).key), Some(&turn.rank(&w)));
 }
 
 /// Regression: when its own wait was over, it waited for ever for the end of a pod of which nothing ran.
