@@ -291,15 +291,15 @@ impl Turn {
         let after = self.waiting.all_on(&pod.key);
         let borrows = self.borrows(pod);
         let before = self.gone_before(pod, room);
-        let counting = self.entries.iter().filter(|(key, entry)| self.counts(room, key, entry, &before));
-        let others = counting.flat_map(|(key, entry)| {
-            let comes_later = |held: &Held| match held.why {
+        let counts = |of, pod: &&Arc<DesiredPod>| self.counts(room, of, pod, &before);
+        let others = self.entries.iter().flat_map(|(key, entry)| {
+            let waits = entry.held().filter(|held| match held.why {
                 Why::Room => has_room_made,
                 Why::After => after.contains(key) || self.lends(&held.pod, borrows),
                 Why::Drained | Why::RuntimeClass | Why::Cycle => false,
-            };
-            let waits = entry.held().filter(|held| comes_later(held));
-            entry.active().filter(move |pod| waits.is_none_or(|held| !Arc::ptr_eq(&held.pod, pod)))
+            });
+            let later = move |pod: &&Arc<DesiredPod>| waits.is_some_and(|held| Arc::ptr_eq(&held.pod, pod));
+            entry.active().filter(move |pod| !later(pod) && counts((key, entry), pod))
         });
         // The pod itself does not count.
         let earlier = self.earlier(!self.precedes(pod));

@@ -71,9 +71,8 @@ impl Turn {
         self.hurry_behind(pod, None, reach, now);
         let message = self.awaited_for(pod);
         self.hold(Arc::clone(pod), Why::Room, &message, now);
-        let has_worker = |key: &PodKey| self.entries.get(key).is_some_and(|entry| entry.worker.is_some());
-        if !victims.is_empty() && !victims.iter().any(has_worker) {
-            // Nobody tells of the end of what only waited.
+        if !victims.is_empty() {
+            // Nobody tells of the end of those that only waited.
             self.due.push(now.mono.after(limits::READMISSION), Due::Refused);
         }
         Ok(())
@@ -103,17 +102,20 @@ impl Turn {
 
     /// The pods to stop for a pod, beside those that are ending anyway; `None`: the end of all would not make room.
     fn victims(&self, pod: &DesiredPod, reach: Reach) -> Option<Vec<PodKey>> {
-        // What has ended goes anyway, and would run a second time if it were stopped.
-        let stays = |key: &PodKey, entry: &Entry| *key != pod.key && !self.ends_by_itself(entry);
-        let others = || self.entries.iter().filter(|(key, entry)| stays(key, entry)).map(|(_, entry)| entry);
-        let staying: Vec<&DesiredPod> = others().flat_map(Entry::staying).map(Arc::as_ref).collect();
+        // What has ended goes anyway, and would run a second time if it were stopped; not so a newer version that waits.
+        let others: Vec<Vec<&DesiredPod>> = (self.entries.iter().filter(|(key, _)| **key != pod.key))
+            .map(|(_, entry)| match self.ends_by_itself(entry) {
+                true => entry.waits().map(Arc::as_ref).into_iter().collect(),
+                false => entry.staying().map(Arc::as_ref).collect(),
+            })
+            .collect();
+        let staying: Vec<&DesiredPod> = others.iter().flatten().copied().collect();
         let short: Vec<fits::Shortage> = fits::shortages(pod, &staying, &self.config.node).collect();
         let resources: Vec<&str> = short.iter().map(|of| of.resource.as_str()).collect();
         let missing: Vec<i64> = short.iter().map(fits::Shortage::missing).collect();
-        let candidates = others().filter_map(|entry| {
-            let versions: Vec<&DesiredPod> = entry.staying().map(Arc::as_ref).collect();
+        let candidates = others.iter().filter_map(|versions| {
             let goes_first = versions.iter().any(|pod| self.config.policy.evict_first(pod.source));
-            Candidate::of(&versions, &resources, goes_first)
+            Candidate::of(versions, &resources, goes_first)
         });
         let candidates: Vec<Candidate> = candidates.filter(|pod| reach.has(pod)).collect();
         preemption::choose(&missing, &candidates)
@@ -195,7 +197,9 @@ impl Turn {
         let grace = self.bounded_end(key, None, earlier);
         let Some(entry) = self.entries.get_mut(key) else { return };
         let was_over = entry.is_over();
-        let ran = entry.desired.take();
+        // An older version that has ended makes no room.
+        let only_waits = was_over && entry.waits().is_some();
+        let ran = if only_waits { None } else { entry.desired.take() };
         // A newer version may wait while this one runs: that one returns.
         let newest = entry.blocked.as_ref().map(|blocked| Arc::clone(blocked.pod())).or_else(|| ran.clone());
         let Some(pod) = newest else { return };

@@ -34,17 +34,21 @@ impl Turn {
         }
     }
 
-    /// Whether an entry counts beside a pod. `before`: see [`Turn::gone_before`].
+    /// Whether a pod of an entry counts beside another one. `before`: see [`Turn::gone_before`].
     pub(in crate::daemon::turn) fn counts(
         &self,
         room: Room,
-        key: &PodKey,
-        entry: &Entry,
+        (key, entry): (&PodKey, &Entry),
+        pod: &Arc<DesiredPod>,
         before: &Set<PodKey>,
     ) -> bool {
         match room {
             Room::Counts | Room::IsMade | Room::NotNeeded => true,
-            Room::Soon | Room::Later => !before.contains(key) && !self.ends_by_itself(entry),
+            Room::Soon | Room::Later => {
+                // A newer version that waits does not end with the older one.
+                let waits = || entry.waits().is_some_and(|waits| Arc::ptr_eq(waits, pod));
+                !before.contains(key) && (!self.ends_by_itself(entry) || waits())
+            }
         }
     }
 

@@ -330,6 +330,32 @@ fn a_job_that_is_needed_at_second_hand_borrows_for_the_first() {
     assert_eq!(highest.get(&job("c", 500).key), Some(&turn.rank(&w)));
 }
 
+/// Regression: the newer version of a job that had ended counted for a critical pod's room, and could not be preempted: that
+/// one waited for the end of nothing, or others went for it in vain.
+#[test]
+fn a_newer_version_that_waits_does_not_end_with_the_older_one() {
+    let old = job("a", 100);
+    let newer = waiting(job("a/a-2", 500), "nobody");
+    let (r, w, p) = (plain("r", 500), critical("w", 400), plain("p", 400));
+    for (other, expected) in [(w, "run w/w-1"), (p, "")] {
+        let mut rig = Rig::listed_with(node());
+        rig.want(&[old.clone(), r.clone()]);
+        rig.status(&r, "Running", false);
+        rig.seen("a", &["a/a-1/app exited"]);
+        rig.status(&old, "Succeeded", false);
+        rig.want(&[newer.clone(), r.clone()]);
+        assert!(rig.shown().contains("a Succeeded"), "{}", rig.shown());
+        let mut told = rig.want(&[newer.clone(), r.clone(), other.clone()]);
+        told.extend(pass(&mut rig, 10));
+        let told = acts(told);
+        assert!(!told.iter().any(|act| act.starts_with("stop")), "{told:?}");
+        match expected {
+            "" => assert!(rig.shown().contains("p Failed OutOfcpu"), "{}", rig.shown()),
+            run => assert!(told.contains(&run.to_owned()), "{told:?} {}", rig.shown()),
+        }
+    }
+}
+
 /// Regression: when its own wait was over, it waited for ever for the end of a pod of which nothing ran.
 #[test]
 fn a_critical_pod_has_the_room_of_one_that_only_waits_at_once() {
