@@ -61,6 +61,9 @@ pub const SOURCE_HEAD_START: Duration = Duration::from_secs(1);
 /// How long a source that hangs since the daemon's start keeps the names of its pods that have ended, and holds up reports
 /// by which others give pods up.
 pub const NAMES_KEPT: Duration = Duration::from_secs(300);
+/// How long the stop of an API server's pod that an earlier daemon had begun waits for the server to tell of the pod. After that
+/// its exit codes are lost: static pods may need its ports.
+pub const STOPS_UNTOLD: Duration = Duration::from_secs(60);
 /// How long the first reading of a directory may take before what is remembered of it is put in force.
 pub const DIRECTORY_LATE: Duration = Duration::from_secs(5);
 /// How long the ending daemon waits for the thread of one source.

@@ -3,6 +3,8 @@
 
 mod stops;
 
+pub(super) use self::stops::Untold;
+
 use std::sync::Arc;
 
 use super::entry::Entry;
@@ -223,7 +225,7 @@ impl Turn {
         _ = self.merge.change().running(&running, now.wall);
         self.tell_refused();
         self.know_earlier();
-        self.finish_stops();
+        self.finish_stops(now);
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);
         self.hurry_earlier(now);

@@ -19,6 +19,8 @@ pub(super) enum Due {
     Sources,
     /// Names are kept for sources that have not reported for no longer.
     Names,
+    /// Stops of an earlier daemon wait no longer until a server has told of their pods.
+    Unfinished,
     /// The time of the pods that are not critical is over: the machine goes down.
     Shutdown,
     /// A pod was evicted long enough ago.

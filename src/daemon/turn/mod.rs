@@ -392,6 +392,7 @@ impl Turn {
                 Due::Sources => self.unpark(now),
                 Due::Remembered => self.put_remembered_in_force(now),
                 Due::Names => self.give_up_waiting(now),
+                Due::Unfinished => self.go_on_with_stops(docker::Untold::Stop),
                 // The drain is continued after every event.
                 Due::Shutdown => {}
                 Due::Refused => self.readmit(&[], now),

@@ -298,7 +298,11 @@ impl Turn {
                 }
                 Some(_) => true,
                 None if !self.runs_still(key, &pod.uid) => false,
-                None => staying || self.docker.found.get(key).is_some_and(|all| self.is_stopped_next(all)),
+                None => {
+                    let is_stopped =
+                        || self.docker.found.get(key).is_some_and(|all| self.is_stopped_next(all));
+                    staying || self.is_unfinished(key, &pod.uid) || is_stopped()
+                }
             }
         });
         all.map(|(_, pod)| pod).collect()

@@ -2,17 +2,28 @@
 //!
 //! Never here: an order without the pod, where its server will tell of it.
 
+use crate::base::clock::Now;
+use crate::base::limits;
 use crate::base::table::Table;
 use crate::daemon::turn::Turn;
+use crate::daemon::turn::due::Due;
 use crate::machine::{StopOrder, Wish};
 use crate::plan::{Owned, RunState};
 use crate::pod::{PodKey, Source};
+
+/// What becomes of the stop of a pod that its silent server has not told yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::daemon::turn) enum Untold {
+    Wait,
+    /// It goes on: others may need what the pod holds.
+    Stop,
+}
 
 impl Turn {
     /// Goes on with the stops of an earlier daemon, whatever has become of their reason: a container may have got its signal,
     /// and its end must not be taken for the end of a pod that runs once. Where the next life has begun, or the pod itself was
     /// not stopped, its worker runs again what was killed.
-    pub(super) fn finish_stops(&mut self) {
+    pub(super) fn finish_stops(&mut self, now: &Now) {
         let stops = self.docker.found.iter().flat_map(|(key, all)| {
             let has_begun = |c: &&Owned| c.killed || c.state != RunState::Created;
             let newest = |uid: &str| {
@@ -29,12 +40,15 @@ impl Turn {
             uid.map(|uid| (key.clone(), uid.clone()))
         });
         self.docker.unfinished = stops.collect();
-        self.go_on_with_stops();
+        self.go_on_with_stops(Untold::Wait);
+        if !self.docker.unfinished.is_empty() {
+            self.due.push(now.mono.after(limits::STOPS_UNTOLD), Due::Unfinished);
+        }
     }
 
     /// Gives the orders for those of these stops of whose pods enough is known. That for an API server's pod comes with the
     /// pod, whose exit codes its server wants; nothing that was told to end begins anew meanwhile.
-    fn go_on_with_stops(&mut self) {
+    pub(in crate::daemon::turn) fn go_on_with_stops(&mut self, untold: Untold) {
         let is_api = |c: &Owned| c.manifest.source == Some(Source::Api);
         let is_silent = self.sources.contains_key(&Source::Api) && !self.merge.ready(Source::Api);
         let mut waiting = Table::new();
@@ -42,7 +56,8 @@ impl Turn {
             let found = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
             let pod = self.merge.get(key).filter(|pod| pod.uid == *uid).cloned();
             let deleted = self.docker.deleted.get(key).filter(|pod| pod.uid == *uid);
-            if is_silent && pod.is_none() && deleted.is_none() && found.iter().any(is_api) {
+            let may_wait = untold == Untold::Wait && is_silent;
+            if may_wait && pod.is_none() && deleted.is_none() && found.iter().any(is_api) {
                 waiting.insert(key.clone(), uid.clone());
                 continue;
             }
@@ -75,6 +90,11 @@ impl Turn {
         let has_worker = |key: &PodKey| self.entries.get(key).is_some_and(|entry| entry.worker.is_some());
         let left = left.filter(|(key, _)| self.docker.found.contains_key(*key) && !has_worker(key));
         self.docker.unfinished = left.map(|(key, uid)| (key.clone(), uid.clone())).collect();
-        self.go_on_with_stops();
+        self.go_on_with_stops(Untold::Wait);
+    }
+
+    /// Whether an earlier daemon was stopping this pod, and no order was given for it yet.
+    pub(in crate::daemon::turn) fn is_unfinished(&self, key: &PodKey, uid: &str) -> bool {
+        self.docker.unfinished.get(key).is_some_and(|of| of == uid)
     }
 }
