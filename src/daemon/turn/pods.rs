@@ -10,7 +10,7 @@ use super::admission::{self, Chosen, Reason, Rejection, Room};
 use super::due::Due;
 use super::entry::{Blocked, Entry, Rejected, WorkerInfo, WorkerStatus};
 use super::evicted::order_of;
-use super::hold::{Held, Why};
+use super::hold::Why;
 use super::orphans::{Sweep, vanished};
 use super::preempted::HURRIED;
 use super::{Effect, Turn};
