@@ -95,6 +95,8 @@ fn a_job_past_its_deadline_stays_ended() {
         rig.pass(s(60));
         assert!(is_over(&rig, "Failed") && !rig.is("terminated"), "{begins_anew}: {}", rig.status());
         assert_eq!(rig.last_status().reason.as_deref(), Some("DeadlineExceeded"));
+        let state = rig.last_status().container_statuses.clone().unwrap()[0].state.clone().unwrap();
+        assert_eq!(state.terminated.map(|end| end.exit_code), Some(137), "{begins_anew}");
         assert!(rig.reports.iter().any(|report| matches!(report, Report::Spared(_))));
         rig.run(&job);
         rig.pass(s(60));

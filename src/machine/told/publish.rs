@@ -13,7 +13,7 @@ use crate::machine::output::{Output, Report};
 use crate::machine::state::State;
 use crate::machine::stop::{Signalled, Stop};
 use crate::plan::{Observed, Owned, RunState};
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, Source};
 use crate::runtime::DockerState;
 use crate::status;
 
@@ -83,12 +83,18 @@ impl Machine {
         let probes = self.probes(pod);
         let messages = self.termination_messages();
         let observed = self.containers.current();
-        let is_deleted = match &self.state {
+        let is_last = match &self.state {
+            State::Terminating { order, then: None, .. } => match order.target {
+                Target::Deleted => true,
+                // Its server makes another pod in its place.
+                Target::Anything => pod.source == Source::Api,
+                Target::Unfinished => false,
+            },
             State::Terminating { order, .. } => order.target == Target::Deleted,
-            State::New | State::Syncing(_) | State::Terminated => false,
+            State::New | State::Syncing(_) | State::Terminated => past_deadline,
         };
         // What podkeeper has killed ends a pod that does not come back.
-        let ended = (is_deleted && observed.all.iter().any(|c| c.killed)).then(|| {
+        let ended = (is_last && observed.all.iter().any(|c| c.killed)).then(|| {
             let all = observed.all.iter().map(|c| Owned { killed: false, ..c.clone() });
             Observed { all: all.collect() }
         });

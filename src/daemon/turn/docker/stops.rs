@@ -67,8 +67,17 @@ impl Turn {
                 self.order_for(key)
             } else {
                 let order = StopOrder::new(None, "podkeeper was stopping it when it ended itself");
-                // It comes back, unless it had ended for good.
-                if pod.is_some() { order.unless_ended(pod) } else { order }
+                let is_evicted =
+                    self.node.evicted_earlier.get(&key.to_string()).is_some_and(|it| it.uid == *uid);
+                match pod {
+                    // Its server was told that it has failed, and makes another one.
+                    Some(pod) if is_evicted && pod.source == Source::Api => {
+                        StopOrder { pod: Some(pod), ..order }
+                    }
+                    // It comes back, unless it had ended for good.
+                    Some(pod) => order.unless_ended(Some(pod)),
+                    None => order,
+                }
             };
             self.wish(key, Wish::Stop(order));
         }

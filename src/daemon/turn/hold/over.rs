@@ -91,20 +91,21 @@ impl Turn {
         let Some(worker) = entry.worker.as_mut() else { return };
         worker.has_stopped = false;
         let uid = worker.status.as_ref().map(|told| told.pod.uid.clone());
-        let (pod, was_evicted) = match &entry.blocked {
-            Some(Blocked::Evicted(evicted)) => (&evicted.pod, true),
-            Some(Blocked::Held(held)) if held.why == Why::Drained => (&held.pod, false),
+        let stopped = match &entry.blocked {
+            Some(Blocked::Evicted(evicted)) => Some((&evicted.pod, true)),
+            Some(Blocked::Held(held)) if held.why == Why::Drained => Some((&held.pod, false)),
             Some(Blocked::Rejected(refused)) if refused.rejection.is_for_want_of_room() => {
-                (&refused.pod, false)
+                Some((&refused.pod, false))
             }
-            Some(Blocked::Held(_) | Blocked::Postponed(_) | Blocked::Rejected(_)) | None => return,
+            Some(Blocked::Held(_) | Blocked::Postponed(_) | Blocked::Rejected(_)) | None => None,
         };
-        if entry.desired.is_some() || uid.as_ref() != Some(&pod.uid) {
-            return;
+        let is_wanted = entry.desired.is_some();
+        let stopped = stopped.filter(|(pod, _)| !is_wanted && uid.as_ref() == Some(&pod.uid));
+        if let Some((pod, was_evicted)) = stopped.map(|(pod, was_evicted)| (Arc::clone(pod), was_evicted)) {
+            entry.evictions.take_if(|_| was_evicted);
+            self.run_as_over(pod);
         }
-        let pod = Arc::clone(pod);
-        entry.evictions.take_if(|_| was_evicted);
-        self.run_as_over(pod);
+        // Others may wait for its room, also where a newer version was stopped in its place.
         self.readmit(std::slice::from_ref(key), now);
     }
 

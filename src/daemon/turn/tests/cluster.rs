@@ -234,7 +234,7 @@ fn a_preempted_pod_whose_server_was_silent_after_a_restart_stays_away() {
                 acts(rig.handle(Event::Source(FromSource { source: Source::Api, update })))
             }
         };
-        assert_eq!(told, ["spawn web", "stop web: podkeeper was stopping it when it ended itself"]);
+        assert_eq!(told, ["spawn web", "end web: podkeeper was stopping it when it ended itself"]);
         assert!(!rig.gone("web").iter().any(|act| act.starts_with("run")));
         assert!(rig.shown().starts_with("web Failed Preempting"), "{}", rig.shown());
     }
