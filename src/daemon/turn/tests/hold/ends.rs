@@ -199,6 +199,19 @@ fn a_job_whose_end_is_told_after_the_order_to_stop_it_stays_ended() {
     spared(&mut rig);
     assert_eq!(rig.shown(), "a Succeeded");
 
+    // Of a newer version that waited the older one had ended: whoever needs the room has it.
+    let mut rig = begin();
+    let newer = waiting(sized("a/a-2", 650, "restartPolicy: Never, "), "nobody");
+    rig.want(std::slice::from_ref(&newer));
+    let told = acts(rig.want(&[newer.clone(), z.clone()]));
+    assert!(told[0].starts_with("stop a"), "{told:?}");
+    let mut told = rig.seen("a", &["a/a-1/app exited"]);
+    told.extend(rig.status(&job, "Succeeded", false));
+    let wishes = rig.wishes[&job.key];
+    told.extend(rig.report("a", Report::Spared(wishes)));
+    let told = acts(told);
+    assert!(told.contains(&"run z/z-1".to_owned()), "{told:?} {}", rig.shown());
+
     // A newer wish counts, whatever the worker did before it read that.
     let mut rig = begin();
     rig.want(&[job.clone(), z.clone()]);
