@@ -1,6 +1,6 @@
 //! Stops that an earlier daemon had begun: what was told to end goes on ending, and nothing of it begins anew before.
 //!
-//! Never here: an order without the pod, where its server will tell of it.
+//! Never here: an order without the pod, where its server tells of it in time.
 
 use crate::base::clock::Now;
 use crate::base::limits;
