@@ -154,18 +154,20 @@ impl Machine {
     /// Whether its deadline has passed, and none of its containers runs any more: only then it holds nothing that other
     /// pods may need.
     pub(in crate::machine) fn ended_by_deadline(&self, pod: &DesiredPod) -> bool {
-        let runs = |c: &Owned| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running();
-        self.deadline.of(&pod.uid).is_some_and(|judged| judged.passed)
-            && !self.containers.current().all.iter().any(runs)
+        self.deadline.of(&pod.uid).is_some_and(|judged| judged.passed) && !self.runs_any_of(pod)
     }
 
     /// The same, whoever stopped its containers last, and also when only an earlier daemon knew that its deadline has passed.
     pub(in crate::machine) fn stays_ended_by_deadline(&self, pod: &DesiredPod) -> bool {
-        let runs = |c: &Owned| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running();
         let is_told =
             || self.containers.current().sandboxes(&pod.uid).first().is_some_and(|it| is_marked(it));
-        let is_past = self.deadline.of(&pod.uid).map_or_else(is_told, |judged| judged.passed);
-        is_past && !self.containers.current().all.iter().any(runs)
+        self.deadline.of(&pod.uid).map_or_else(is_told, |judged| judged.passed) && !self.runs_any_of(pod)
+    }
+
+    /// Whether a container of the pod runs; a sandbox does not count.
+    fn runs_any_of(&self, pod: &DesiredPod) -> bool {
+        let mut all = self.containers.current().all.iter();
+        all.any(|c| c.uid == pod.uid && !c.is_sandbox() && c.state.is_running())
     }
 
     /// Value of the label of a new sandbox, for the next daemon; `None` for a pod without a deadline.
