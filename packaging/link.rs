@@ -6,13 +6,13 @@
 //! are a twelfth of the program. Any linker that accepts a linker script (GNU ld, gold, LLD) can do this; for
 //! another one set `PODKEEPER_KEEP_UNWIND_TABLES=1`.
 //!
-//! Relative relocations are packed (saves a hundred KiB) if the C library of the build can read them:
-//! glibc 2.36, of 2022. For machines with an older one set `PODKEEPER_PLAIN_RELOCATIONS=1`.
+//! Relative relocations are packed (saves 190 KiB) if the C library of the build can read them: glibc 2.36, of 2022, or the
+//! musl 1.2.5 that Rust 1.93 and later link. For machines with an older glibc set `PODKEEPER_PLAIN_RELOCATIONS=1`.
 //!
 //! Functions with equal machine code are merged (saves 70 KiB), and texts that are the end of others (saves 4 KiB), if the
-//! linker is the LLD of Rust's own toolchain, which is the default for x86_64 since Rust 1.90. Rust does not promise that
-//! each function has its own address. Another linker may not know the options, so they are passed only if no setting names
-//! a linker.
+//! linker is LLD: that of Rust's own toolchain is the default for x86_64 since Rust 1.90, and `packaging/build-static` names
+//! it. Rust does not promise that each function has its own address. Another linker may not know the options, so they are
+//! passed only if no setting names another one.
 
 use std::process::Command;
 
@@ -35,7 +35,7 @@ fn main() -> std::io::Result<()> {
     if variable("PODKEEPER_PLAIN_RELOCATIONS").is_empty() && reads_packed_relocations() {
         argument("-z,pack-relative-relocs");
     }
-    if links_with_own_lld() {
+    if names_lld() || links_with_own_lld() {
         argument("--icf=all");
         argument("-O2");
     }
@@ -66,6 +66,11 @@ fn pack(name: &str, parts: &[&str]) -> std::io::Result<()> {
     std::fs::write(format!("{}/{name}.packed", variable("OUT_DIR")), packed)
 }
 
+/// Whether the compiler's flags name LLD.
+fn names_lld() -> bool {
+    variable("CARGO_ENCODED_RUSTFLAGS").contains("-fuse-ld=lld")
+}
+
 /// Whether rustc uses the LLD of its own toolchain by default. A distribution's toolchain does not contain it.
 fn links_with_own_lld() -> bool {
     const GNU: &str = "x86_64-unknown-linux-gnu";
@@ -74,23 +79,33 @@ fn links_with_own_lld() -> bool {
     if variable("HOST") != GNU || variable("TARGET") != GNU || named {
         return false;
     }
-    let ask = |arguments: &[&str]| Command::new(variable("RUSTC")).args(arguments).output().ok();
-    let text = |output: std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let lld = format!("{}/lib/rustlib/{GNU}/bin/gcc-ld/ld.lld", ask_rustc(&["--print", "sysroot"]).trim());
+    is_rust_1(90) && std::path::Path::new(&lld).exists()
+}
+
+/// Whether the compiler is Rust 1.`minor` or later.
+fn is_rust_1(minor: u32) -> bool {
     // `rustc 1.95.0 (59807616e 2026-04-14)`
-    let version = ask(&["--version"]).map(text).unwrap_or_default();
-    let minor = version.split('.').nth(1).and_then(|number| number.parse::<u32>().ok());
-    let sysroot = ask(&["--print", "sysroot"]).map(text).unwrap_or_default();
-    let lld = format!("{}/lib/rustlib/{GNU}/bin/gcc-ld/ld.lld", sysroot.trim());
-    minor.is_some_and(|minor| minor >= 90) && std::path::Path::new(&lld).exists()
+    let version = ask_rustc(&["--version"]);
+    version.split('.').nth(1).and_then(|number| number.parse::<u32>().ok()).is_some_and(|is| is >= minor)
+}
+
+fn ask_rustc(arguments: &[&str]) -> String {
+    let output = Command::new(variable("RUSTC")).args(arguments).output().ok();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// Checked on this machine, because a program is built for the C library of the build. Not checked when
-/// building for another kind of machine.
+/// glibc is asked for on this machine, because a program is built for the C library of the build, and not when building
+/// for another kind of machine. Rust brings its own musl, whose version is known by Rust's; GNU ld packs for x86 alone.
 fn reads_packed_relocations() -> bool {
+    if variable("CARGO_CFG_TARGET_ENV") == "musl" {
+        let rusts_own = !variable("CARGO_ENCODED_RUSTFLAGS").contains("link-self-contained=no");
+        return rusts_own && names_lld() && is_rust_1(93);
+    }
     let same = variable("HOST") == variable("TARGET") && variable("CARGO_CFG_TARGET_ENV") == "gnu";
     let asked = same.then(|| Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()).flatten();
     // `glibc 2.36`
