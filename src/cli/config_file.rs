@@ -69,16 +69,20 @@ fn one_document(bytes: &[u8]) -> Result<Node, Wrong> {
 fn judge(document: &Node, whole: Place) -> File {
     let mut file = File::default();
     let head = |key: &str| document.get(key).and_then(Node::as_str);
-    if (head("apiVersion"), head("kind")) == (Some(kubelet::API_VERSION), Some(kubelet::KIND)) {
-        kubelet::read(document, &mut file);
-        return file;
-    }
+    // One of the two tells whose file it is, so that an error in the other one names what is right for this file.
+    let is_kubelets = head("kind") == Some(kubelet::KIND) || head("apiVersion") == Some(kubelet::API_VERSION);
+    let (version, kind) =
+        if is_kubelets { (kubelet::API_VERSION, kubelet::KIND) } else { (API_VERSION, KIND) };
     let (settings, wrong) = (&mut file.settings, &mut file.wrong);
-    for (key, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+    for (key, expected) in [("apiVersion", version), ("kind", kind)] {
         let found = document.get(key);
         if found.and_then(Node::as_str) != Some(expected) {
             wrong.push((found.map_or(whole, |n| n.at), format!("{key}: must be {expected}")));
         }
+    }
+    if is_kubelets {
+        kubelet::read(document, &mut file);
+        return file;
     }
     for entry in document.entries().iter().filter(|e| !matches!(e.key.as_str(), "apiVersion" | "kind")) {
         match flags::all().find(|f| f.field().is_some_and(|field| field == entry.key)) {

@@ -195,7 +195,9 @@ fn the_head_is_wanted_and_the_file_must_be_there() {
     for (text, expected) in [
         ("", "c: one document is wanted, and there are 0"),
         ("[]", "c:1:1: a map of settings is wanted, not a list"),
-        ("kind: KubeletConfiguration", "c:1:7: kind: must be PodkeeperConfiguration"),
+        ("kind: Pod", "c:1:7: kind: must be PodkeeperConfiguration"),
+        ("kind: KubeletConfiguration", "c: apiVersion: must be kubelet.config.k8s.io/v1beta1"),
+        ("apiVersion: kubelet.config.k8s.io/v1beta1", "c: kind: must be KubeletConfiguration"),
         ("kind: PodkeeperConfiguration", "c: apiVersion: must be podkeeper.dev/v1alpha1"),
         ("a: b: c", "c:1:"),
     ] {
