@@ -216,8 +216,10 @@ impl Turn {
     fn content_refused(&mut self, source: Source, why: String, problems: Vec<Problem>) {
         let Some(state) = self.sources.get_mut(&source) else { return };
         let told = state.reading.trouble() == Some(why.as_str());
-        let new = new_of(&problems, state.reading.problems());
+        let mut new = new_of(&problems, state.reading.problems());
         let line = format!("source {source}: {why}");
+        // The source's own line names the first of them.
+        new.retain(|problem| !line.contains(&problem.to_string()));
         state.reading = Reading::Refused(why, problems);
         if !told {
             let then = what_stays(self.merge.claims(source) > 0);

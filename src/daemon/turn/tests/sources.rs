@@ -81,6 +81,29 @@ fn content_that_is_refused_as_a_whole_keeps_what_runs_and_makes_it_stale() {
 }
 
 #[test]
+fn a_problem_that_the_line_of_the_source_names_is_logged_once() {
+    let mut rig = Rig::listed();
+    let problem = |line: u32, message: &str| Problem {
+        severity: Severity::Error,
+        path: "https://x".into(),
+        at: Some((line, 1)),
+        pod: None,
+        field: None,
+        message: message.into(),
+    };
+    let problems = vec![problem(3, "not YAML"), problem(9, "not a pod")];
+    let why = "its content is not accepted: https://x:3:1: not YAML (and 1 more)";
+    assert_eq!(
+        rig.source(SourceUpdate::Refused { why: why.into(), problems }),
+        [
+            format!("ERROR: source file: {why}; no good version of it is known: nothing is started from it"),
+            "ERROR: https://x:9:1: not a pod; no good version of it is known: nothing is started from it"
+                .to_owned()
+        ]
+    );
+}
+
+#[test]
 fn a_pod_that_the_policy_refuses_is_shown_as_failed_and_reaches_nobody() {
     let mut rig = Rig::listed();
     let refused = |words: &str| Refused {
