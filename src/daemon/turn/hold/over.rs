@@ -12,6 +12,7 @@ use crate::base::clock::Now;
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::admission::Room;
 use crate::daemon::turn::entry::{Blocked, Entry};
+use crate::machine::{StopOrder, Wish};
 use crate::plan::actions::{self, Probes, SandboxAction};
 use crate::plan::{Observed, Owned};
 use crate::pod::{DesiredPod, PodKey};
@@ -101,11 +102,17 @@ impl Turn {
         };
         let is_wanted = entry.desired.is_some();
         let stopped = stopped.filter(|(pod, _)| !is_wanted && uid.as_ref() == Some(&pod.uid));
+        let waits = entry.blocked.as_ref().map(|blocked| &blocked.pod().uid).filter(|_| !is_wanted);
+        // What was spared does not come back where a newer version waits: it goes, and others wait for its end.
+        let is_replaced = waits.is_some_and(|waits| uid.as_ref().is_some_and(|uid| uid != waits));
+        let within = worker.within;
         if let Some((pod, was_evicted)) = stopped.map(|(pod, was_evicted)| (Arc::clone(pod), was_evicted)) {
             entry.evictions.take_if(|_| was_evicted);
             self.run_as_over(pod);
+        } else if is_replaced {
+            self.wish(key, Wish::Stop(StopOrder::new(within, "a newer version of it waits")));
         }
-        // Others may wait for its room, also where a newer version was stopped in its place.
+        // Others may wait for its room.
         self.readmit(std::slice::from_ref(key), now);
     }
 

@@ -1,6 +1,7 @@
 //! Pods that wait for others, and cycles of waiting.
 
 mod ends;
+mod spared;
 
 use std::sync::Arc;
 use std::time::Duration;

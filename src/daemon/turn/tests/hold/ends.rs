@@ -6,18 +6,16 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::json;
 
-use super::super::evicted::eviction;
 use super::super::preempted::{critical, node, of_source, one_behind, plain, sized};
 use super::super::rig::{Rig, acts};
 use super::{pass, waiting};
 use crate::base::clock::Mono;
-use crate::daemon::turn::Event;
 use crate::daemon::turn::hold::Ranks;
 use crate::daemon::turn::waiting::Waiting;
 use crate::machine::Report;
 use crate::pod::{DesiredPod, Source};
 
-const SANDBOX: &str = "a/a-1/POD running";
+pub(super) const SANDBOX: &str = "a/a-1/POD running";
 
 /// A pod that waits for an hour at most.
 fn lasting(waiter: Arc<DesiredPod>) -> Arc<DesiredPod> {
@@ -27,7 +25,7 @@ fn lasting(waiter: Arc<DesiredPod>) -> Arc<DesiredPod> {
     Arc::new(pod)
 }
 
-fn job(words: &str, cpu: u32) -> Arc<DesiredPod> {
+pub(super) fn job(words: &str, cpu: u32) -> Arc<DesiredPod> {
     sized(words, cpu, "restartPolicy: Never, ")
 }
 
@@ -155,70 +153,6 @@ fn a_wait_that_is_over_does_not_begin_anew() {
     rig.gone("x");
     rig.seen("a", &["a/a-1/app exited"]);
     assert_eq!(acts(rig.status(&job, "Failed", false)), ["spawn w, empty", "run w/w-1"]);
-}
-
-/// Regression: a job that ended in the moment of its preemption, and whose end Docker told after it, was shown as Failed, and ran
-/// again when there was room. The same for a drain, and for an eviction.
-#[test]
-fn a_job_whose_end_is_told_after_the_order_to_stop_it_stays_ended() {
-    let (job, z) = (job("a", 700), critical("z", 700));
-    let begin = || {
-        let mut rig = Rig::listed_with(node());
-        rig.want(std::slice::from_ref(&job));
-        rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
-        rig.status(&job, "Running", false);
-        rig
-    };
-    let spared = |rig: &mut Rig| {
-        rig.seen("a", &[SANDBOX, "a/a-1/app exited"]);
-        rig.status(&job, "Succeeded", false);
-        let wishes = rig.wishes[&job.key];
-        acts(rig.report("a", Report::Spared(wishes)))
-    };
-    let mut rig = begin();
-    let told = acts(rig.want(&[job.clone(), z.clone()]));
-    assert_eq!(told, ["stop a: it is preempted by a critical pod"]);
-    assert_eq!(spared(&mut rig), ["run a/a-1"]);
-    assert_eq!(rig.shown(), "a Succeeded, z Pending WaitingForRoom");
-    assert_eq!(acts(rig.seen("a", &["a/a-1/app exited"])), ["spawn z, empty", "run z/z-1"]);
-    assert_eq!(acts(rig.want(std::slice::from_ref(&job))), ["stop z: its manifest is gone"]);
-    assert_eq!(acts(rig.gone("z")), ["retire z"]);
-    assert_eq!(rig.shown(), "a Succeeded", "it does not return");
-
-    let mut rig = begin();
-    rig.handle(super::super::drain::marker(1, None));
-    assert_eq!(rig.shown(), "a Running terminating");
-    spared(&mut rig);
-    assert_eq!(rig.shown(), "a Succeeded");
-    rig.seen("a", &["a/a-1/app exited"]);
-    assert_eq!(acts(rig.handle(Event::Drain(None))), ["run a/a-1"]);
-    assert_eq!(rig.shown(), "a Succeeded");
-
-    let mut rig = begin();
-    assert_eq!(acts(rig.handle(eviction("a", "a-1", true))), ["stop a within 1 s: it is evicted"]);
-    spared(&mut rig);
-    assert_eq!(rig.shown(), "a Succeeded");
-
-    // Of a newer version that waited the older one had ended: whoever needs the room has it.
-    let mut rig = begin();
-    let newer = waiting(sized("a/a-2", 650, "restartPolicy: Never, "), "nobody");
-    rig.want(std::slice::from_ref(&newer));
-    let told = acts(rig.want(&[newer.clone(), z.clone()]));
-    assert!(told[0].starts_with("stop a"), "{told:?}");
-    let mut told = rig.seen("a", &["a/a-1/app exited"]);
-    told.extend(rig.status(&job, "Succeeded", false));
-    let wishes = rig.wishes[&job.key];
-    told.extend(rig.report("a", Report::Spared(wishes)));
-    let told = acts(told);
-    assert!(told.contains(&"run z/z-1".to_owned()), "{told:?} {}", rig.shown());
-
-    // A newer wish counts, whatever the worker did before it read that.
-    let mut rig = begin();
-    rig.want(&[job.clone(), z.clone()]);
-    let wishes = rig.wishes[&job.key];
-    rig.want(std::slice::from_ref(&z));
-    assert_eq!(acts(rig.report("a", Report::Spared(wishes))), [""; 0]);
-    assert!(rig.shown().starts_with("a Running terminating"), "{}", rig.shown());
 }
 
 /// Regression: pods that waited filled the node together, and kept out the jobs that they waited for until their timeout.
