@@ -61,9 +61,11 @@ pub const SOURCE_HEAD_START: Duration = Duration::from_secs(1);
 /// How long a source that hangs since the daemon's start keeps the names of its pods that have ended, and holds up reports
 /// by which others give pods up.
 pub const NAMES_KEPT: Duration = Duration::from_secs(300);
-/// How long the stop of an API server's pod that an earlier daemon had begun waits for the server to tell of the pod. After that
-/// its exit codes are lost: static pods may need its ports.
+/// How long the stop of a pod that an earlier daemon had begun waits for its source to tell of the pod. After that exit codes
+/// that a server wants are lost, and a pod that had ended for good may run again: other pods may need what it holds.
 pub const STOPS_UNTOLD: Duration = Duration::from_secs(60);
+/// How long a drain waits at the daemon's start for the sources to tell of the pods that were found.
+pub const DRAIN_UNTOLD: Duration = Duration::from_secs(10);
 /// How long the first reading of a directory may take before what is remembered of it is put in force.
 pub const DIRECTORY_LATE: Duration = Duration::from_secs(5);
 /// How long the ending daemon waits for the thread of one source.

@@ -12,7 +12,7 @@ use super::networks::Elsewhere;
 use super::orphans::Sweep;
 use super::versioned::Versioned;
 use super::{Effect, OutOfMemory, RuntimeEvent, Turn};
-use crate::base::clock::{Now, Timestamp};
+use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::{Set, Table};
 use crate::base::{limits, order};
 use crate::machine::{FirstList, Hint};
@@ -86,6 +86,8 @@ pub(super) struct Known {
     pub(super) finishing: Set<PodKey>,
     /// Those of them, with their UIDs, that no order was given for yet.
     unfinished: Table<PodKey, String>,
+    /// Until when a drain waits for sources to tell of the pods that were found; set with the first list.
+    pub(super) untold_until: Mono,
     /// Podkeeper's containers in Docker's last list, by identity, dead ones too.
     pub(super) found: Versioned<Table<PodKey, Vec<Owned>>>,
     /// Pods that their source had deleted when Docker was not listed yet: their orders wait for the list.
@@ -106,6 +108,7 @@ impl Known {
             listed: false,
             finishing: Set::new(),
             unfinished: Table::new(),
+            untold_until: Mono::default(),
             found: Versioned::default(),
             deleted: Table::new(),
             changed: Set::new(),
@@ -225,6 +228,7 @@ impl Turn {
         _ = self.merge.change().running(&running, now.wall);
         self.tell_refused();
         self.know_earlier();
+        self.docker.untold_until = now.mono.after(limits::DRAIN_UNTOLD);
         self.finish_stops(now);
         let all: Vec<Arc<DesiredPod>> = self.merge.pods().cloned().collect();
         self.additions(all, now);

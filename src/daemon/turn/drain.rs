@@ -208,6 +208,13 @@ impl Turn {
         }
         let alive = self.alive();
         let lowest = alive.iter().map(|(priority, _)| *priority).min();
+        // What had ended would run again after the drain, if it were stopped before its source tells of the pod.
+        let until = Some(self.docker.untold_until).filter(|until| now.mono < *until);
+        let untold = until.into_iter().flat_map(|_| &alive).map(|(_, key)| key).filter(|key| {
+            let is_unattended = self.entries.get(*key).is_none_or(|entry| entry.worker.is_none());
+            is_unattended && self.merge.get(key).is_none() && self.is_of_silent(key)
+        });
+        let untold: Set<PodKey> = order::set(untold.cloned());
         let Some(draining) = &mut self.draining else { return };
         if alive.is_empty() && !std::mem::replace(&mut draining.done, true) {
             self.changed = true;
@@ -221,9 +228,11 @@ impl Turn {
         let over = |key: &PodKey| self.entries.get(key).is_some_and(Entry::is_over);
         let pace = &draining.pace;
         let is_turn = |priority: &i32| pace.is_turn(*priority, lowest, now);
-        let turn = alive.into_iter().filter(|(priority, key)| is_turn(priority) && !over(key));
+        let may_stop = |key: &PodKey| !over(key) && !untold.contains(key);
+        let turn = alive.into_iter().filter(|(priority, key)| is_turn(priority) && may_stop(key));
         let turn: Vec<(i32, PodKey)> = turn.collect();
-        if let Some(next) = pace.next(now) {
+        let until = until.filter(|_| !untold.is_empty());
+        if let Some(next) = pace.next(now).into_iter().chain(until).min() {
             self.due.replace(next, Due::Shutdown);
         }
         let turn = turn.into_iter().filter(|(_, key)| draining.told.insert(key.clone()));

@@ -185,7 +185,7 @@ impl Turn {
     }
 
     /// The source of its newest container.
-    fn made_by(&self, key: &PodKey) -> Option<Source> {
+    pub(super) fn made_by(&self, key: &PodKey) -> Option<Source> {
         let owner = self.docker.found.get(key).into_iter().flatten().max_by_key(|c| c.attempt);
         owner.and_then(|owner| owner.manifest.source)
     }

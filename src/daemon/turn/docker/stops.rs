@@ -11,7 +11,7 @@ use crate::machine::{StopOrder, Wish};
 use crate::plan::{Owned, RunState};
 use crate::pod::{PodKey, Source};
 
-/// What becomes of the stop of a pod that its silent server has not told yet.
+/// What becomes of the stop of a pod that its silent source has not told yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::daemon::turn) enum Untold {
     Wait,
@@ -46,18 +46,20 @@ impl Turn {
         }
     }
 
-    /// Gives the orders for those of these stops of whose pods enough is known. That for an API server's pod comes with the
-    /// pod, whose exit codes its server wants; nothing that was told to end begins anew meanwhile.
+    /// Gives the orders for those of these stops of whose pods enough is known. Each comes with the pod, where its source tells
+    /// of it in time: one that had ended for good stays so, and the exit codes of an API server's pod are told. Nothing that
+    /// was told to end begins anew meanwhile.
     pub(in crate::daemon::turn) fn go_on_with_stops(&mut self, untold: Untold) {
-        let is_api = |c: &Owned| c.manifest.source == Some(Source::Api);
-        let is_silent = self.sources.contains_key(&Source::Api) && !self.merge.ready(Source::Api);
         let mut waiting = Table::new();
         for (key, uid) in &std::mem::take(&mut self.docker.unfinished) {
-            let found = self.docker.found.get(key).map(Vec::as_slice).unwrap_or_default();
+            if self.entries.get(key).is_some_and(|entry| entry.worker.is_some()) {
+                // Its worker stops it, in a drain or for another pod of this name.
+                continue;
+            }
             let pod = self.merge.get(key).filter(|pod| pod.uid == *uid).cloned();
             let deleted = self.docker.deleted.get(key).filter(|pod| pod.uid == *uid);
-            let may_wait = untold == Untold::Wait && is_silent;
-            if may_wait && pod.is_none() && deleted.is_none() && found.iter().any(is_api) {
+            let is_untold = pod.is_none() && deleted.is_none() && self.is_of_silent(key);
+            if untold == Untold::Wait && is_untold {
                 waiting.insert(key.clone(), uid.clone());
                 continue;
             }
@@ -84,22 +86,28 @@ impl Turn {
         self.docker.unfinished = waiting;
     }
 
-    /// The same, when a server has told of pods. What it is about to have stopped, and what it has no more, gets that order.
+    /// The same, when a source has told of pods. What a server is about to have stopped, and has no more, gets that order.
     pub(in crate::daemon::turn) fn go_on_with_told_stops(&mut self) {
         if self.docker.unfinished.is_empty() {
             return;
         }
-        let is_ready = self.merge.ready(Source::Api);
         let unfinished = std::mem::take(&mut self.docker.unfinished);
+        let is_ready = self.merge.ready(Source::Api);
+        let is_api = |key: &PodKey| self.made_by(key) == Some(Source::Api);
         let of = |key: &PodKey, uid: &String| self.merge.get(key).filter(|pod| pod.uid == *uid);
         let left = unfinished.iter().filter(|(key, uid)| match of(key, uid) {
             Some(pod) => pod.metadata.deletion_timestamp.is_none(),
-            None => !is_ready,
+            None => !is_ready || !is_api(key),
         });
-        let has_worker = |key: &PodKey| self.entries.get(key).is_some_and(|entry| entry.worker.is_some());
-        let left = left.filter(|(key, _)| self.docker.found.contains_key(*key) && !has_worker(key));
+        let left = left.filter(|(key, _)| self.docker.found.contains_key(*key));
         self.docker.unfinished = left.map(|(key, uid)| (key.clone(), uid.clone())).collect();
         self.go_on_with_stops(Untold::Wait);
+    }
+
+    /// Whether the source that has made what runs under this name has told nothing yet.
+    pub(in crate::daemon::turn) fn is_of_silent(&self, key: &PodKey) -> bool {
+        let source = self.made_by(key);
+        source.is_some_and(|source| self.sources.contains_key(&source) && !self.merge.ready(source))
     }
 
     /// Whether an earlier daemon was stopping this pod, and no order was given for it yet.

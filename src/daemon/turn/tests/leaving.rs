@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use super::drain::marker;
 use super::evicted::{eviction, later, running};
+use super::hold::pass;
 use super::over::{ENDED, job};
 use super::rig::{Rig, acts, container, pod, pod_of};
+use super::sources::two_unlisted;
+use crate::base::clock::{Now, Timestamp};
 use crate::base::limits;
-use crate::base::table::Set;
-use crate::daemon::turn::Event;
-use crate::machine::Report;
-use crate::pod::DesiredPod;
+use crate::base::table::{Set, Table};
+use crate::daemon::turn::{Earlier, Effect, Event};
+use crate::machine::{Report, Target, Wish};
+use crate::pod::{DesiredPod, Source};
+use crate::source::{FromSource, PodSet, SourceUpdate};
 
 /// Regression: a pod with a grace period of years and without a manifest filled the disk, and others were evicted
 /// for it.
@@ -184,8 +188,9 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
         // Nothing has been told of it yet, and it is wanted.
         let mut next = Rig::new();
         next.goes_on_from(&begun(true).snapshot());
-        assert_eq!(acts(next.list(&[sandbox, killed])), STOPS);
-        assert_eq!(acts(next.want(std::slice::from_ref(&job))), ["run job/job-1"]);
+        assert_eq!(acts(next.list(&[sandbox, killed])), [""; 0]);
+        let told = acts(next.want(std::slice::from_ref(&job)));
+        assert_eq!(told, [STOPS[0], STOPS[1], "run job/job-1"]);
     }
     // It had ended by itself.
     let mut rig = Rig::listed();
@@ -198,6 +203,56 @@ fn the_end_of_what_was_being_stopped_is_no_end() {
 }
 
 const STOPS: [&str; 2] = ["spawn job", "stop job: podkeeper was stopping it when it ended itself"];
+
+/// Regression: a job that had succeeded, or a pod past its deadline, ran a second time when Docker's list came before its
+/// manifest was read: the order to stop it came without the pod, which nobody could tell to have ended.
+#[test]
+fn a_stop_that_an_earlier_daemon_began_waits_for_the_manifest() {
+    let job = job("job", "");
+    let found = [ALIVE[0], "job/job-1/app exited", SIDECAR];
+    let spares = |told: &[Effect]| {
+        let stop = told.iter().find_map(|effect| match effect {
+            Effect::Wish(_, Wish::Stop(order)) => Some(order),
+            _ => None,
+        });
+        let stop = stop.unwrap_or_else(|| panic!("{told:?}"));
+        assert_eq!(stop.target, Target::Unfinished);
+        assert_eq!(stop.pod.as_ref().map(|pod| &pod.uid), Some(&job.uid));
+    };
+    let begin = |drained: bool| {
+        let mut next = Rig::new();
+        let stopping = [ALIVE[0], SIDECAR].map(|words| container(words).id).into();
+        next.turn.restore_unfinished(Earlier::default(), stopping, Table::new());
+        if drained {
+            next.handle(marker(1, None));
+        }
+        assert_eq!(acts(next.list(&found)), [""; 0]);
+        next
+    };
+    for drained in [false, true] {
+        let mut next = begin(drained);
+        let now = Now { mono: next.now, wall: Timestamp::UNIX_EPOCH };
+        let set = PodSet { pods: vec![job.clone()], ..PodSet::default() };
+        let from = FromSource { source: Source::File, update: SourceUpdate::Full(set) };
+        spares(&next.turn.handle(Event::Source(from), &now));
+    }
+    // Its source is silent, and others may need what it holds; a drain waits for less.
+    assert_eq!(pass(&mut begin(false), 60), STOPS);
+    assert_eq!(pass(&mut begin(true), 10), ["spawn job", "stop job: the node is drained"]);
+    // What is in no manifest any more goes on ending.
+    assert_eq!(acts(begin(false).want(&[])), STOPS);
+    // The name is that of another pod by now, which stops it first.
+    let told = acts(begin(false).want(&[pod("job/job-2")]));
+    assert_eq!(told, [STOPS[0], STOPS[1], "run job/job-2"]);
+    let mut next = two_unlisted();
+    let stopping = [ALIVE[0], SIDECAR].map(|words| container(words).id).into();
+    next.turn.restore_unfinished(Earlier::default(), stopping, Table::new());
+    let found = found.map(|words| format!("{words} of http"));
+    next.list(&found.each_ref().map(String::as_str));
+    let told = acts(next.want(&[pod("job/job-2")]));
+    assert_eq!(told, ["spawn job", "run job/job-2"]);
+    assert_eq!(pass(&mut next, 60), [""; 0], "it is not stopped in its place");
+}
 
 /// A job had got its signal when podkeeper ended, and the drain was over when it came back: the job was taken for one that
 /// runs on, and then for one that had ended by itself.

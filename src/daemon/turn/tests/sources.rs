@@ -212,11 +212,15 @@ fn the_log_tells_when_the_errors_of_a_file_are_gone() {
 
 /// A loop with a file source and a URL source, Docker listed.
 pub(super) fn two(containers: &[&str]) -> Rig {
-    let url = crate::source::http::url::ManifestUrl::parse("https://x/pods").unwrap();
-    let settings = Some(crate::source::http::Settings::new(url));
-    let mut rig = Rig::with(super::rig::config_with(|it| it.manifest_url = settings));
+    let mut rig = two_unlisted();
     rig.list(containers);
     rig
+}
+
+pub(super) fn two_unlisted() -> Rig {
+    let url = crate::source::http::url::ManifestUrl::parse("https://x/pods").unwrap();
+    let settings = Some(crate::source::http::Settings::new(url));
+    Rig::with(super::rig::config_with(|it| it.manifest_url = settings))
 }
 
 pub(super) fn of_url(words: &str) -> std::sync::Arc<crate::pod::DesiredPod> {
