@@ -192,11 +192,14 @@ fn state(options: &Options, pid: Pid, left: Option<&[String]>) -> String {
              is marked as drained, and who runs here next stops what is left"
         ),
         None => format!("podkeeper (process {pid}) was told, and is busy"),
-        Some(left) if !file.docker.reachable => format!(
-            "still running: {}; {}: they are stopped when it answers",
-            left.join(", "),
-            pods::docker_is_away(file.docker.problem.as_deref())
-        ),
+        Some(left) if !file.docker.reachable => {
+            let runs = match left {
+                [] => "what still runs is not known".to_owned(),
+                left => format!("still running: {}", left.join(", ")),
+            };
+            let away = pods::docker_is_away(file.docker.problem.as_deref());
+            format!("{runs}; {away}: what runs is stopped when it answers")
+        }
         Some([]) => "what still runs is not known; it is being stopped".to_owned(),
         Some(left) => format!("still running: {}; they are being stopped", left.join(", ")),
     }
