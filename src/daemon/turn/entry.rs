@@ -96,6 +96,19 @@ impl Blocked {
             Blocked::Postponed(_) => None,
         }
     }
+
+    /// Shows the containers of a pod that was refused or evicted as they were in its last status.
+    pub(super) fn take_ends(&mut self, last: &PodStatus) {
+        let status = match self {
+            Blocked::Rejected(rejected) => &mut rejected.status,
+            Blocked::Evicted(evicted) => &mut evicted.status,
+            Blocked::Held(_) | Blocked::Postponed(_) => return,
+        };
+        let status = Arc::make_mut(status);
+        status.container_statuses.clone_from(&last.container_statuses);
+        status.init_container_statuses.clone_from(&last.init_container_statuses);
+        status.ephemeral_container_statuses.clone_from(&last.ephemeral_container_statuses);
+    }
 }
 
 impl Entry {

@@ -218,6 +218,7 @@ impl Turn {
 
     /// Sets why the wanted version of a pod does not run; `None`: it runs, or there is none.
     pub(super) fn block(&mut self, key: &PodKey, blocked: Option<Blocked>) {
+        let blocked = blocked.map(|blocked| self.with_ends(blocked));
         let old = match blocked {
             Some(blocked) => self.entries.get_or_default(key.clone()).blocked.replace(blocked),
             None => self.entries.get_mut(key).and_then(|entry| entry.blocked.take()),

@@ -1,6 +1,7 @@
 //! Handlers of typed changes (upstream `HandlePodAdditions`, `HandlePodUpdates`, `HandlePodRemoves`) and of
 //! workers' reports.
 
+mod last;
 mod readmit;
 
 use std::sync::Arc;
@@ -381,9 +382,7 @@ impl Turn {
                 let last = worker.status.take();
                 worker.terminated = true;
                 worker.removes = last.as_ref().map(|last| last.pod.uid.clone());
-                if let Some(last) = last.filter(|last| self.is_deleted(key, &last.pod.uid)) {
-                    self.ended.insert(key.clone(), last);
-                }
+                last.into_iter().for_each(|last| self.keep_last(key, last));
                 self.readmit(std::slice::from_ref(key), now);
             }
             Report::Gone(wishes) => {

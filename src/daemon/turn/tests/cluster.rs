@@ -32,19 +32,19 @@ fn rig_config() -> Config {
     })
 }
 
-fn rig() -> Rig {
+pub(super) fn rig() -> Rig {
     Rig::with(rig_config())
 }
 
 /// A pod of the server.
-fn of_server(pod: Arc<DesiredPod>, change: impl FnOnce(&mut DesiredPod)) -> Arc<DesiredPod> {
+pub(super) fn of_server(pod: Arc<DesiredPod>, change: impl FnOnce(&mut DesiredPod)) -> Arc<DesiredPod> {
     let mut pod = DesiredPod::clone(&pod);
     pod.source = Source::Api;
     change(&mut pod);
     Arc::new(pod)
 }
 
-fn set(rig: &mut Rig, pods: &[Arc<DesiredPod>], node: Option<NodeAtServer>) -> Vec<String> {
+pub(super) fn set(rig: &mut Rig, pods: &[Arc<DesiredPod>], node: Option<NodeAtServer>) -> Vec<String> {
     let update = SourceUpdate::Full(PodSet { pods: pods.to_vec(), node, ..PodSet::default() });
     acts(rig.handle(Event::Source(FromSource { source: Source::Api, update })))
 }

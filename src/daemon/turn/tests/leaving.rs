@@ -4,6 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use super::cluster;
 use super::drain::marker;
 use super::evicted::{eviction, later, running};
 use super::hold::pass;
@@ -362,4 +367,51 @@ fn a_pod_that_has_ended_is_not_shown_as_the_last_list_had_it() {
     assert_eq!(rig.shown(), "a Running terminating");
     rig.report("a", Report::Terminated);
     assert_eq!(rig.shown(), "");
+}
+
+/// Regression: the exit codes of a server's pod that was evicted were lost when the server was silent in that moment: only the
+/// first status, which it did not hear, had them.
+#[test]
+fn an_evicted_pod_of_a_server_keeps_its_exit_codes_until_the_server_hears_of_them() {
+    let mut rig = cluster::rig();
+    rig.list(&[]);
+    let web = cluster::of_server(pod("web"), |_| {});
+    cluster::set(&mut rig, std::slice::from_ref(&web), None);
+    rig.status(&web, "Running", false);
+    rig.handle(eviction("web", "web-1", true));
+    let ended: ContainerStatus =
+        serde_json::from_value(json!({"name": "app", "image": "i", "imageID": "", "ready": false,
+            "restartCount": 0, "state": {"terminated": {"exitCode": 5}}}))
+        .unwrap();
+    let status = PodStatus {
+        phase: Some("Running".into()),
+        container_statuses: Some(vec![ended]),
+        ..PodStatus::default()
+    };
+    rig.report("web", Report::Status { status: Arc::new(status), pod: web.clone(), terminating: true });
+    rig.report("web", Report::Terminated);
+    let code = |rig: &Rig| {
+        let view = rig.snapshot().pods[0].clone();
+        let app = &view.status.container_statuses.as_ref().unwrap()[0];
+        let code = app.state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code;
+        (view.status.phase.clone(), view.status.reason.clone(), code)
+    };
+    let expected = (Some("Failed".to_owned()), Some("Evicted".to_owned()), 5);
+    assert_eq!(code(&rig), expected);
+    rig.gone("web");
+    assert_eq!(code(&rig), expected);
+    // The server tells it with another version, and then deletes it.
+    let told = |deleted: bool| {
+        let at = deleted.then_some(Time(Timestamp::UNIX_EPOCH));
+        cluster::of_server(pod("web"), |pod| {
+            pod.metadata.resource_version = Some("2".to_owned());
+            pod.metadata.deletion_timestamp = at;
+        })
+    };
+    cluster::set(&mut rig, &[told(false)], None);
+    assert_eq!(code(&rig), expected);
+    cluster::set(&mut rig, &[told(true)], None);
+    assert_eq!(code(&rig), expected);
+    cluster::set(&mut rig, &[], None);
+    assert!(rig.turn.ended.is_empty());
 }
