@@ -1,6 +1,6 @@
 //! Starts the sources of pods.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Parts, RunError, no_start_of};
@@ -14,7 +14,8 @@ use crate::source::accept::Acceptor;
 use crate::source::api;
 use crate::source::file::{FileSource, Sink};
 use crate::source::http::{self, HttpSource};
-use crate::source::last_good::{Board, LastGood, Saver};
+use crate::source::last_good::forget::forget;
+use crate::source::last_good::{Board, LastGood, Saver, directory};
 
 /// All sources that are declared. Dropping it ends them.
 pub(super) struct Sources {
@@ -70,6 +71,9 @@ impl Parts<'_> {
                 let client = self.hollow.clone().unwrap_or_else(|| new(settings.kubeconfig.clone()));
                 let server = (client, ServerPods::default());
                 let store = settings.remembers.then(|| store(Source::Api));
+                if store.is_none() && self.hollow.is_none() {
+                    forget_stored(&config.root_dir);
+                }
                 (Some(self.api_source(&server, store)?), Some(server))
             }
         };
@@ -125,5 +129,37 @@ impl Parts<'_> {
         acceptor.verifier.clone_from(&self.config.sources.verifier);
         acceptor.policy = Arc::clone(&self.config.policy);
         acceptor
+    }
+}
+
+/// Removes what an earlier daemon has stored of the API server: a later one that stores again, and cannot reach the server,
+/// would run pods of long ago, and stop those that have their names by now.
+fn forget_stored(root_dir: &Path) {
+    match forget(root_dir, Source::Api) {
+        Ok(None | Some(0)) => {}
+        Ok(Some(_)) => log::info!("what was stored of the API server is removed: --api-last-good is false"),
+        Err(error) => log::error!(
+            "what was stored of the API server cannot be removed, though --api-last-good is false: {}: {error}",
+            directory(root_dir, Source::Api).display()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a daemon that stored nothing left what another one had stored, and the next one ran that.
+    #[test]
+    fn what_was_stored_is_removed_where_nothing_is_to_be() {
+        let root = crate::base::testing::scratch("stores-no-more");
+        let stored = |source| directory(&root, source);
+        for source in [Source::Api, Source::Http] {
+            std::fs::create_dir_all(stored(source)).unwrap();
+        }
+        forget_stored(&root);
+        assert!(!stored(Source::Api).exists() && stored(Source::Http).exists());
+        forget_stored(&root);
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }
