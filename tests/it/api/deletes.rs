@@ -85,6 +85,8 @@ fn a_pod_that_the_node_is_ending_by_itself_can_be_deleted() {
     });
     served.node.remove("late.yaml");
     served.node.wait_gone("late");
-    let got = kubectl(&["get", "pod", name], "");
-    assert!(String::from_utf8_lossy(&got.stderr).contains("not found"), "{got:?}");
+    // A moment after its containers.
+    served.node.wait_until("the API has it no more", || {
+        String::from_utf8_lossy(&kubectl(&["get", "pod", name], "").stderr).contains("not found")
+    });
 }

@@ -25,6 +25,7 @@ fn the_pods_of_a_directory_are_run_and_the_daemon_ends() {
         "{error}"
     );
     let running = || node.containers().into_iter().filter(|it| it.runs() && !it.is_sandbox());
+    node.wait_until("Docker knows that the short one has ended", || running().count() == 1);
     let before: Vec<String> = running().map(|it| it.id).collect();
     assert_eq!(before.len(), 1, "{error}");
     // Once more: running pods keep running, and a pod that cannot run is reported.

@@ -68,7 +68,10 @@ fn a_sidecar_starts_before_the_app_and_stops_after_it() {
     node.remove("web.yaml");
     node.wait_gone("web");
     let full = node.full("web");
-    let first = |c: &str, what: &str| history.times(&full, c, what)[0];
+    // Docker may tell an event after the container has gone.
+    let first = |c: &str, what: &str| {
+        node.wait_for("Docker tells its event", || history.times(&full, c, what).first().copied())
+    };
     assert!(first("first", "start") <= first("init", "start"));
     assert!(first("init", "die") <= first("second", "start"));
     assert!(first("second", "start") <= first("app", "start"));
