@@ -2,6 +2,7 @@
 //! close a cycle of waiting. A running pod of the same name is an older version, and keeps running
 //! meanwhile.
 
+mod earlier;
 mod ends;
 mod lent;
 mod over;
@@ -77,8 +78,8 @@ impl Turn {
     pub(super) fn consider(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         let over = self.over(&pod);
         if self.draining.is_some() && over != Over::Told {
-            // Who was evicted waits for more than the end of the drain.
-            if !self.replace_evicted(&pod) {
+            // Who was evicted, also by an earlier daemon, waits for more than the end of the drain.
+            if !self.replace_evicted(&pod) && !self.restore_evicted(&pod, over != Over::No, now) {
                 self.hold(pod, Why::Drained, DRAINED, now);
             }
             return;
@@ -208,11 +209,14 @@ impl Turn {
         self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));
         if why == Why::Drained {
             // It waits anew when the node is resumed.
-            self.entries.get_or_default(key).waited = None;
+            self.entries.get_or_default(key.clone()).waited = None;
         }
         self.changed = true;
         if let Some(line) = line.filter(|_| !known) {
             self.log(log::Level::Info, line);
+        }
+        if why != Why::Drained {
+            self.attend_earlier(&key);
         }
     }
 

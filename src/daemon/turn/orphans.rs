@@ -257,8 +257,16 @@ impl Turn {
             // One that was being stopped is made anew, maybe with less.
             (is_other || newest.killed).then(|| {
                 let known = written.iter_mut().find(|pod| pod.metadata.uid.as_ref() == Some(&newest.uid));
-                let spec = known.and_then(|pod| pod.spec.take()).unwrap_or_default();
-                let mut pod = unmanaged::pod(key, newest, spec);
+                let (spec, metadata) =
+                    known.map(|pod| (pod.spec.take(), pod.metadata.clone())).unwrap_or_default();
+                let mut pod = unmanaged::pod(key, newest, spec.unwrap_or_default());
+                if let Some(labels) = metadata.labels {
+                    pod.metadata.labels = Some(labels);
+                }
+                pod.metadata
+                    .annotations
+                    .get_or_insert_default()
+                    .extend(metadata.annotations.unwrap_or_default());
                 let mut own = all.iter().filter(|c| c.uid == newest.uid);
                 if let Some(devices) = own.find_map(|c| c.kept()?.devices.clone()) {
                     pod.metadata.annotations.get_or_insert_default().insert(ASSIGNED.to_owned(), devices);

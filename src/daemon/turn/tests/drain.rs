@@ -278,3 +278,21 @@ fn an_evicted_pod_waits_on_over_a_drain() {
         assert!(returns.contains(&"run a/a-1".to_owned()), "{is_short}: {returns:?}");
     }
 }
+
+/// Regression: an eviction by an earlier daemon was forgotten when its pod came to a node that is drained.
+#[test]
+fn a_pod_that_an_earlier_daemon_evicted_waits_on_over_a_drain() {
+    let (mut rig, pods) = running(&["a"]);
+    rig.handle(short_of(&[Pressure::Disk]));
+    rig.handle(eviction("a", "a-1", true));
+    rig.gone("a");
+    let mut next = Rig::new();
+    next.goes_on_from(&rig.snapshot());
+    next.handle(short_of(&[Pressure::Disk]));
+    next.handle(marker(0, None));
+    next.list(&[]);
+    next.want(&pods);
+    assert_eq!(next.shown(), "a Failed Evicted");
+    assert_eq!(acts(next.handle(Event::Drain(None))), [""; 0]);
+    assert_eq!(next.shown(), "a Failed Evicted");
+}

@@ -36,6 +36,46 @@ pub(super) fn pass(rig: &mut Rig, seconds: u64) -> Vec<String> {
     acts(rig.handle(Event::Tick))
 }
 
+/// Regression: after a restart of the daemon nobody attended the version that ran while a newer one waited: it was not started
+/// again when it ended, its deadline ended nothing, and it was shown as one that waits.
+#[test]
+fn the_version_before_one_that_waits_is_attended_after_a_restart() {
+    let (old, newer) = (pod("web"), after("web/web-2", "nobody"));
+    let mut rig = Rig::listed();
+    rig.want(std::slice::from_ref(&old));
+    rig.status(&old, "Running", false);
+    rig.want(std::slice::from_ref(&newer));
+    let found = ["web/web-1/POD running", "web/web-1/app running"];
+    for is_late in [false, true] {
+        let mut next = Rig::new();
+        next.goes_on_from(&rig.snapshot());
+        let told = match is_late {
+            true => [next.list(&found), next.want(std::slice::from_ref(&newer))],
+            false => [next.want(std::slice::from_ref(&newer)), next.list(&found)],
+        };
+        let told = acts(told.concat());
+        assert!(told.starts_with(&["spawn web".to_owned(), "run web/web-1".to_owned()]), "{told:?}");
+        next.status(&old, "Running", false);
+        assert_eq!(next.shown(), "web Running");
+        // What it waits for comes, or not.
+        let nobody = pod("nobody");
+        let all = [newer.clone(), nobody.clone()];
+        let told = match is_late {
+            true => pass(&mut next, 60),
+            false => {
+                next.want(&all);
+                acts(next.status(&nobody, "Succeeded", false))
+            }
+        };
+        assert!(told.contains(&"run web/web-2".to_owned()), "{told:?}");
+    }
+    // A daemon that knows nothing of it leaves it alone until then.
+    let mut next = Rig::new();
+    next.want(std::slice::from_ref(&newer));
+    let told = acts(next.list(&found));
+    assert!(!told.iter().any(|act| act.starts_with("run") || act.starts_with("spawn")), "{told:?}");
+}
+
 #[test]
 fn a_pod_waits_for_another_one_and_says_so() {
     let (db, web) = (pod("db"), after("web", "db,gone"));
