@@ -253,6 +253,7 @@ impl Turn {
                 ran = ran.or_else(|| held.filter(|_| entry.worker.is_none()).cloned());
             }
             let ran = ran.filter(|pod| !self.runs_other(pod));
+            self.forget_unfinished(&key);
             let order = StopOrder::new(grace, "the node is drained");
             self.wish(&key, Wish::Stop(order.unless_ended(ran)));
         }

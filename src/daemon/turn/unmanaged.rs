@@ -48,6 +48,11 @@ impl Turn {
             _ if leaving.is_some() && self.draining.is_some() => {
                 "the node is drained: it is stopped".to_owned()
             }
+            _ if self.is_unfinished(key, &newest.uid) => {
+                "podkeeper was stopping it when it ended itself: that goes on when its source has been read, or a minute \
+                 after the start"
+                    .to_owned()
+            }
             Verdict::Stop => "no manifest names it: it is stopped".to_owned(),
             Verdict::Wait(source) => format!(
                 "no manifest names it, and source {source} has not been read since podkeeper began: until then \

@@ -3,6 +3,7 @@
 //! Never here: an order without the pod, where its server tells of it in time.
 
 use crate::base::clock::Now;
+use crate::base::human::many;
 use crate::base::limits;
 use crate::base::table::Table;
 use crate::daemon::turn::Turn;
@@ -42,6 +43,12 @@ impl Turn {
         self.docker.unfinished = stops.collect();
         self.go_on_with_stops(Untold::Wait);
         if !self.docker.unfinished.is_empty() {
+            let line = format!(
+                "podkeeper was stopping {} when it ended itself: that goes on when their sources have been read, at the latest in {} s",
+                many(self.docker.unfinished.len(), "pod"),
+                limits::STOPS_UNTOLD.as_secs()
+            );
+            self.log(log::Level::Info, line);
             self.due.push(now.mono.after(limits::STOPS_UNTOLD), Due::Unfinished);
         }
     }
@@ -102,6 +109,11 @@ impl Turn {
         let left = left.filter(|(key, _)| self.docker.found.contains_key(*key));
         self.docker.unfinished = left.map(|(key, uid)| (key.clone(), uid.clone())).collect();
         self.go_on_with_stops(Untold::Wait);
+    }
+
+    /// Another order has been given for what an earlier daemon was stopping.
+    pub(in crate::daemon::turn) fn forget_unfinished(&mut self, key: &PodKey) {
+        self.docker.unfinished.remove(key);
     }
 
     /// Whether the source that has made what runs under this name has told nothing yet.

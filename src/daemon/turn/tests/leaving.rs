@@ -243,7 +243,10 @@ fn a_stop_that_an_earlier_daemon_began_waits_for_the_manifest() {
     }
     // Its source is silent, and others may need what it holds; a drain waits for less.
     assert_eq!(pass(&mut begin(false), 60), STOPS);
-    assert_eq!(pass(&mut begin(true), 10), ["spawn job", "stop job: the node is drained"]);
+    let mut next = begin(true);
+    assert_eq!(pass(&mut next, 10), ["spawn job", "stop job: the node is drained"]);
+    next.gone("job");
+    assert_eq!(pass(&mut next, 50), [""; 0], "it is stopped once");
     // What is in no manifest any more goes on ending.
     assert_eq!(acts(begin(false).want(&[])), STOPS);
     // The name is that of another pod by now, which stops it first.
