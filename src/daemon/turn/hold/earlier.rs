@@ -38,6 +38,7 @@ impl Turn {
         let found = self.docker.found.get(key)?.iter().find(|c| c.uid == pod.uid)?;
         pod.written.clone_from(&found.manifest.written);
         pod.shape.clone_from(&found.manifest.shape);
+        pod.ceiling = self.config.policy.max_priority(pod.source);
         Some(pod)
     }
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use super::preempted::{node, of_source, sized};
 use super::rig::{Rig, acts, config, pod, with_port};
 use crate::base::clock::Mono;
-use crate::daemon::config::ApiSource;
+use crate::daemon::config::{ApiSource, Config};
 use crate::daemon::turn::Event;
 use crate::daemon::turn::hold::CYCLE;
 use crate::pod::problem::Refused;
 use crate::pod::{DesiredPod, Source};
-use crate::policy::{Policies, SourcePolicy};
+use crate::policy::{AllowedImage, Policies, SourcePolicy};
 use crate::source::http::url::ManifestUrl;
 use crate::source::{PodSet, SourceUpdate, http};
 
@@ -68,6 +68,21 @@ fn the_version_before_one_that_waits_is_attended_after_a_restart() {
             }
         };
         assert!(told.contains(&"run web/web-2".to_owned()), "{told:?}");
+    }
+    // Its priority counts as before, and a source gets nothing that it may not have any more.
+    let policy = |image: &str| SourcePolicy {
+        allowed_images: Some(vec![AllowedImage::parse(image).unwrap()]),
+        max_priority: Some(7),
+        ..SourcePolicy::default()
+    };
+    for (image, attended) in [("busybox", Some(7)), ("other", None)] {
+        let policy = Arc::new(Policies::all(policy(image)));
+        let mut next = Rig::with(Config { policy, ..config() });
+        next.goes_on_from(&rig.snapshot());
+        next.want(std::slice::from_ref(&newer));
+        next.list(&found);
+        let entry = next.turn.entries.get(&newer.key).unwrap();
+        assert_eq!(entry.desired.as_ref().map(|pod| pod.ceiling), attended, "{image}");
     }
     // A daemon that knows nothing of it leaves it alone until then.
     let mut next = Rig::new();
