@@ -100,7 +100,8 @@ fn variable(name: &str) -> String {
 }
 
 /// glibc is asked for on this machine, because a program is built for the C library of the build, and not when building
-/// for another kind of machine. Rust brings its own musl, whose version is known by Rust's; GNU ld packs for x86 alone.
+/// for another kind of machine. Rust brings its own musl, and its version tells that of musl. LLD packs for every target,
+/// and GNU ld only for some.
 fn reads_packed_relocations() -> bool {
     if variable("CARGO_CFG_TARGET_ENV") == "musl" {
         let rusts_own = !variable("CARGO_ENCODED_RUSTFLAGS").contains("link-self-contained=no");

@@ -193,16 +193,20 @@ fn state(options: &Options, pid: Pid, left: Option<&[String]>) -> String {
         ),
         None => format!("podkeeper (process {pid}) was told, and is busy"),
         Some(left) if !file.docker.reachable => {
-            let runs = match left {
-                [] => "what still runs is not known".to_owned(),
-                left => format!("still running: {}", left.join(", ")),
-            };
-            let away = pods::docker_is_away(file.docker.problem.as_deref());
-            format!("{runs}; {away}: what runs is stopped when it answers")
+            without_docker(left, &pods::docker_is_away(file.docker.problem.as_deref()))
         }
         Some([]) => "what still runs is not known; it is being stopped".to_owned(),
         Some(left) => format!("still running: {}; they are being stopped", left.join(", ")),
     }
+}
+
+/// The same while Docker does not answer: a daemon that has not heard of it yet knows of no pod.
+fn without_docker(left: &[String], away: &str) -> String {
+    let runs = match left {
+        [] => "what still runs is not known".to_owned(),
+        left => format!("still running: {}", left.join(", ")),
+    };
+    format!("{runs}; {away}: what runs is stopped when it answers")
 }
 
 /// Messages about the pods that have stopped since the last look.
@@ -273,6 +277,17 @@ mod tests {
         let marker = |boot| Drain { since: System::start().now().wall, grace: None, within: None, boot };
         assert!(done(&marker(None)).ends_with("until podkeeper resume\n"));
         assert!(done(&marker(Some("id".into()))).ends_with("or the next boot of this machine\n"));
+    }
+
+    /// It said "still running: ;".
+    #[test]
+    fn while_docker_does_not_answer_an_empty_list_is_no_list() {
+        let told = |left: &[&str]| {
+            without_docker(&left.iter().map(ToString::to_string).collect::<Vec<_>>(), "Docker is away")
+        };
+        let then = "Docker is away: what runs is stopped when it answers";
+        assert_eq!(told(&[]), format!("what still runs is not known; {then}"));
+        assert_eq!(told(&["a/b", "c/d"]), format!("still running: a/b, c/d; {then}"));
     }
 
     #[test]

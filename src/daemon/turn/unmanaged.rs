@@ -15,8 +15,8 @@ use super::Turn;
 use super::docker::first_seen;
 use super::orphans::Verdict;
 use crate::base::clock::{Now, Timestamp};
-use crate::base::order;
 use crate::base::table::Set;
+use crate::base::{limits, order};
 use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::plan::{Owned, Role, RunState};
 use crate::pod::problem::Severity;
@@ -48,11 +48,11 @@ impl Turn {
             _ if leaving.is_some() && self.draining.is_some() => {
                 "the node is drained: it is stopped".to_owned()
             }
-            _ if self.is_unfinished(key, &newest.uid) => {
-                "podkeeper was stopping it when it ended itself: that goes on when its source has been read, or a minute \
-                 after the start"
-                    .to_owned()
-            }
+            _ if self.is_unfinished(key, &newest.uid) => format!(
+                "podkeeper was stopping it when it ended itself: that goes on when its source has been read, at the \
+                 latest {} s after the start",
+                limits::STOPS_UNTOLD.as_secs()
+            ),
             Verdict::Stop => "no manifest names it: it is stopped".to_owned(),
             Verdict::Wait(source) => format!(
                 "no manifest names it, and source {source} has not been read since podkeeper began: until then \

@@ -156,9 +156,12 @@ mod tests {
         let stored = |source| directory(&root, source);
         for source in [Source::Api, Source::Http] {
             std::fs::create_dir_all(stored(source)).unwrap();
+            let name = format!("{}-{}.good", "a".repeat(32), "0".repeat(16));
+            std::fs::write(stored(source).join(name), "sealed").unwrap();
         }
         forget_stored(&root);
-        assert!(!stored(Source::Api).exists() && stored(Source::Http).exists());
+        let left = std::fs::read_dir(stored(Source::Http)).unwrap().count();
+        assert!(!stored(Source::Api).exists() && left == 1, "of another source nothing is removed");
         forget_stored(&root);
         std::fs::remove_dir_all(&root).unwrap();
     }
