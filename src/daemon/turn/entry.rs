@@ -97,17 +97,19 @@ impl Blocked {
         }
     }
 
-    /// Shows the containers of a pod that was refused or evicted as they were in its last status.
-    pub(super) fn take_ends(&mut self, last: &PodStatus) {
+    /// Shows the containers of a pod that was refused or evicted as they were in its last status. Returns the status;
+    /// `None` for one that comes back.
+    pub(super) fn take_ends(&mut self, last: &PodStatus) -> Option<Arc<PodStatus>> {
         let status = match self {
             Blocked::Rejected(rejected) => &mut rejected.status,
             Blocked::Evicted(evicted) => &mut evicted.status,
-            Blocked::Held(_) | Blocked::Postponed(_) => return,
+            Blocked::Held(_) | Blocked::Postponed(_) => return None,
         };
-        let status = Arc::make_mut(status);
-        status.container_statuses.clone_from(&last.container_statuses);
-        status.init_container_statuses.clone_from(&last.init_container_statuses);
-        status.ephemeral_container_statuses.clone_from(&last.ephemeral_container_statuses);
+        let shown = Arc::make_mut(status);
+        shown.container_statuses.clone_from(&last.container_statuses);
+        shown.init_container_statuses.clone_from(&last.init_container_statuses);
+        shown.ephemeral_container_statuses.clone_from(&last.ephemeral_container_statuses);
+        Some(Arc::clone(status))
     }
 }
 

@@ -227,8 +227,8 @@ pub struct Turn {
     merge: Versioned<Merge>,
     sources: Table<Source, SourceState>,
     entries: Table<PodKey, Entry>,
-    /// The last status of pods that their source has deleted and that have ended here, while the source still lists
-    /// them.
+    /// The last status of pods that have ended here and do not come back, deleted, evicted or refused, while their source
+    /// lists them.
     ended: Table<PodKey, WorkerStatus>,
     docker: Known,
     node: NodeState,

@@ -260,13 +260,9 @@ impl Turn {
                 let (spec, metadata) =
                     known.map(|pod| (pod.spec.take(), pod.metadata.clone())).unwrap_or_default();
                 let mut pod = unmanaged::pod(key, newest, spec.unwrap_or_default());
-                if let Some(labels) = metadata.labels {
-                    pod.metadata.labels = Some(labels);
-                }
-                pod.metadata
-                    .annotations
-                    .get_or_insert_default()
-                    .extend(metadata.annotations.unwrap_or_default());
+                pod.metadata.labels = metadata.labels;
+                let notes = pod.metadata.annotations.get_or_insert_default();
+                notes.extend(metadata.annotations.unwrap_or_default());
                 let mut own = all.iter().filter(|c| c.uid == newest.uid);
                 if let Some(devices) = own.find_map(|c| c.kept()?.devices.clone()) {
                     pod.metadata.annotations.get_or_insert_default().insert(ASSIGNED.to_owned(), devices);

@@ -91,26 +91,27 @@ impl Turn {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(worker) = entry.worker.as_mut() else { return };
         worker.has_stopped = false;
-        let uid = worker.status.as_ref().map(|told| told.pod.uid.clone());
-        let stopped = match &entry.blocked {
-            Some(Blocked::Evicted(evicted)) => Some((&evicted.pod, true)),
-            Some(Blocked::Held(held)) if held.why == Why::Drained => Some((&held.pod, false)),
-            Some(Blocked::Rejected(refused)) if refused.rejection.is_for_want_of_room() => {
-                Some((&refused.pod, false))
+        let (told, within) = (worker.status.as_ref().map(|told| told.pod.uid.clone()), worker.within);
+        let waits = entry.blocked.as_ref().filter(|_| entry.desired.is_none()).zip(told);
+        match waits {
+            // What was spared does not come back where a newer version waits: it goes, and others wait for its end.
+            Some((newer, told)) if newer.pod().uid != told => {
+                self.wish(key, Wish::Stop(StopOrder::new(within, "a newer version of it waits")));
             }
-            Some(Blocked::Held(_) | Blocked::Postponed(_) | Blocked::Rejected(_)) | None => None,
-        };
-        let is_wanted = entry.desired.is_some();
-        let stopped = stopped.filter(|(pod, _)| !is_wanted && uid.as_ref() == Some(&pod.uid));
-        let waits = entry.blocked.as_ref().map(|blocked| &blocked.pod().uid).filter(|_| !is_wanted);
-        // What was spared does not come back where a newer version waits: it goes, and others wait for its end.
-        let is_replaced = waits.is_some_and(|waits| uid.as_ref().is_some_and(|uid| uid != waits));
-        let within = worker.within;
-        if let Some((pod, was_evicted)) = stopped.map(|(pod, was_evicted)| (Arc::clone(pod), was_evicted)) {
-            entry.evictions.take_if(|_| was_evicted);
-            self.run_as_over(pod);
-        } else if is_replaced {
-            self.wish(key, Wish::Stop(StopOrder::new(within, "a newer version of it waits")));
+            Some((Blocked::Evicted(evicted), _)) => {
+                let pod = Arc::clone(&evicted.pod);
+                entry.evictions = None;
+                self.run_as_over(pod);
+            }
+            Some((Blocked::Held(held), _)) if held.why == Why::Drained => {
+                let pod = Arc::clone(&held.pod);
+                self.run_as_over(pod);
+            }
+            Some((Blocked::Rejected(refused), _)) if refused.rejection.is_for_want_of_room() => {
+                let pod = Arc::clone(&refused.pod);
+                self.run_as_over(pod);
+            }
+            Some((Blocked::Held(_) | Blocked::Postponed(_) | Blocked::Rejected(_), _)) | None => {}
         }
         // Others may wait for its room.
         self.readmit(std::slice::from_ref(key), now);

@@ -2,10 +2,8 @@
 //!
 //! Never here: the status of a pod that comes back.
 
-use std::sync::Arc;
-
 use crate::daemon::turn::Turn;
-use crate::daemon::turn::entry::{Blocked, Entry, WorkerStatus};
+use crate::daemon::turn::entry::{Blocked, WorkerStatus};
 use crate::pod::{PodKey, Source};
 
 impl Turn {
@@ -16,13 +14,11 @@ impl Turn {
             self.ended.insert(key.clone(), last);
             return;
         }
-        let blocked = self.entries.get_mut(key).and_then(|entry: &mut Entry| entry.blocked.as_mut());
+        let blocked = self.entries.get_mut(key).and_then(|entry| entry.blocked.as_mut());
         let is_its = |it: &&mut Blocked| it.pod().source == Source::Api && it.pod().uid == last.pod.uid;
         let Some(blocked) = blocked.filter(is_its) else { return };
-        blocked.take_ends(&last.status);
-        if let (Some(status), Blocked::Rejected(_) | Blocked::Evicted(_)) = (blocked.status(), &*blocked) {
+        if let Some(status) = blocked.take_ends(&last.status) {
             // It may be deleted before its server has heard of its end.
-            let status = Arc::clone(status);
             self.ended.insert(key.clone(), WorkerStatus { status, leaving: None, ..last });
         }
     }
@@ -32,7 +28,7 @@ impl Turn {
         let pod = blocked.pod();
         let ended = self.ended.get(&pod.key).filter(|ended| ended.pod.uid == pod.uid);
         if let Some(ended) = ended.filter(|_| pod.source == Source::Api) {
-            blocked.take_ends(&ended.status);
+            _ = blocked.take_ends(&ended.status);
         }
         blocked
     }
