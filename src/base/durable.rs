@@ -4,10 +4,15 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Instant;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+use super::limits;
 
 /// File name extension of a file that is being written.
 pub const BESIDE: &str = "tmp";
@@ -26,8 +31,55 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// Errors of [`write`].
 pub fn write_by(path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
-    let done = write_beside(beside, bytes).and_then(|()| {
+    replace(step().and_then(|()| open(beside)), path, beside, bytes)
+}
+
+/// Like [`write`], for a file that several processes may write in the same moment: one after the other. The bytes are made
+/// when the turn has come, from what is there then. The lock is that on the temporary file, which is another one after each
+/// rename.
+///
+/// # Errors
+/// Errors of [`write`], and one when another process writes it for longer than [`limits::WRITE_TURN`].
+pub fn write_in_turn(path: &Path, make: impl FnOnce() -> Vec<u8>) -> io::Result<()> {
+    let beside = path.with_extension(BESIDE);
+    let begun = Instant::now();
+    loop {
+        let opened = step().and_then(|()| {
+            let file = open_as(&beside, File::options().write(true).create(true).truncate(false))?;
+            let has_lock = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => true,
+                Err(Errno::WOULDBLOCK) => false,
+                Err(error) => return Err(error.into()),
+            };
+            // The one before may have renamed or removed it.
+            let is_ours = has_lock && is_at(&file, &beside);
+            if is_ours {
+                file.set_len(0)?;
+            }
+            Ok(is_ours.then_some(file))
+        });
+        if let Some(opened) = opened.transpose() {
+            return replace(opened, path, &beside, &make());
+        }
+        if begun.elapsed() > limits::WRITE_TURN {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "another process is writing it"));
+        }
+        sleep(limits::WRITE_TURN_LOOK);
+    }
+}
+
+/// Whether this path is that of this open file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let of = |meta: fs::Metadata| (meta.dev(), meta.ino());
+    file.metadata().ok().map(of).is_some_and(|own| fs::symlink_metadata(path).ok().map(of) == Some(own))
+}
+
+/// Puts these bytes in the place of a file, by this empty file beside it.
+fn replace(opened: io::Result<File>, path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
+    let done = opened.and_then(|file| {
+        fill(&file, bytes)?;
         step()?;
+        // A lock on the file lasts until it has its place.
         fs::rename(beside, path)
     });
     if done.is_err() && step().is_ok() {
@@ -56,9 +108,7 @@ pub fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-fn write_beside(beside: &Path, bytes: &[u8]) -> io::Result<()> {
-    step()?;
-    let mut file = open(beside)?;
+fn fill(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     let (first, rest) = bytes.split_at(bytes.len() / 2);
     step()?;
     file.write_all(first)?;

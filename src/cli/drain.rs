@@ -34,17 +34,19 @@ pub fn drain(options: &Options) -> Outcome {
     let within = u32::try_from(options.drain.timeout.as_secs()).ok().filter(|_| boot.is_some());
     // An operator's drain that is in force stays so, and one without an end has none. The node is drained since the first.
     let places = places(options);
-    let since = drain::read(&places).map_or_else(|| System::start().now().wall, |drain| drain.since);
-    let grace = options.drain.grace;
-    let of_operator: Vec<Drain> = match boot {
-        Some(_) => drain::standing(&places).filter(|it| it.1 == By::Operator).map(|it| it.0).collect(),
-        None => Vec::new(),
+    let make = || {
+        let since = drain::read(&places).map_or_else(|| System::start().now().wall, |drain| drain.since);
+        let grace = options.drain.grace;
+        let of_operator: Vec<Drain> = match boot {
+            Some(_) => drain::standing(&places).filter(|it| it.1 == By::Operator).map(|it| it.0).collect(),
+            None => Vec::new(),
+        };
+        let by = if is_shutdown && of_operator.is_empty() { By::Shutdown } else { By::Operator };
+        let is_endless = of_operator.iter().any(|old| old.boot.is_none());
+        (Drain { since, grace, within, boot: boot.clone().filter(|_| !is_endless) }, by)
     };
-    let by = if is_shutdown && of_operator.is_empty() { By::Shutdown } else { By::Operator };
-    let is_endless = of_operator.iter().any(|old| old.boot.is_none());
-    let marker = Drain { since, grace, within, boot: boot.clone().filter(|_| !is_endless) };
     let place = drain::path(root_dir);
-    drain::write(&places, &marker, by, boot.as_deref()).map_err(|error| {
+    drain::write(&places, boot.as_deref(), make).map_err(|error| {
         let endless = error.kind() == io::ErrorKind::ReadOnlyFilesystem && boot.is_none();
         let hint = if endless { ", and --until-reboot needs no room on it" } else { "" };
         format!("{}: {error}{hint}; nothing is stopped", place.display())
@@ -55,7 +57,7 @@ pub fn drain(options: &Options) -> Outcome {
              it and starts nothing\n",
         )),
         Notified::Deaf => Err(lock::DEAF.to_owned()),
-        Notified::Daemon(pid) => wait(options, &marker, pid),
+        Notified::Daemon(pid) => wait(options, pid),
     }
 }
 
@@ -82,6 +84,9 @@ pub fn resume(options: &Options) -> Outcome {
         Notified::Daemon(pid) => {
             let begun = Instant::now();
             while view(&options.directories.run, pid).is_none_or(|view| view.is_some()) {
+                if drain::read(&places(options)).is_some() {
+                    return Err("the node was drained again meanwhile: its pods are stopped".to_owned());
+                }
                 if begun.elapsed() > limits::FORGET_PATIENCE {
                     let said =
                         format!("resumed; podkeeper (process {pid}) was told, and does not answer yet\n");
@@ -126,11 +131,14 @@ fn view(run_dir: &Path, pid: Pid) -> Option<Option<DrainView>> {
     (status.pid.cast_signed() == pid.as_raw_nonzero().get()).then_some(status.drain)
 }
 
-fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
+fn wait(options: &Options, pid: Pid) -> Outcome {
     let begun = Instant::now();
     let mut before: Option<Vec<String>> = None;
     let mut asked = false;
     loop {
+        // Another command may have ended this drain, and another one begun the next.
+        let marker = drain::read(&places(options))
+            .ok_or_else(|| "the node was resumed meanwhile: its pods start again".to_owned())?;
         let drain = view(&options.directories.run, pid).flatten().filter(|view| view.since == marker.since);
         if let Some(DrainView { left, stopped, .. }) = drain {
             for line in progress(before.as_deref(), &left) {
@@ -138,7 +146,7 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
                 _ = print(&line);
             }
             if stopped {
-                return Ok(print(done(marker)));
+                return Ok(print(done(&marker)));
             }
             before = Some(left);
         }
@@ -152,9 +160,6 @@ fn wait(options: &Options, marker: &Drain, pid: Pid) -> Outcome {
                 return Ok(Exit::TimedOut);
             }
             say(&format!("warning: {state}"));
-        }
-        if drain::read(&places(options)).is_none() {
-            return Err("the node was resumed meanwhile: its pods start again".to_owned());
         }
         let root_dir = &options.directories.root;
         let is_another = |holder: u32| holder.cast_signed() != pid.as_raw_nonzero().get();
@@ -263,12 +268,34 @@ mod tests {
         let places = Places { root: dir.clone(), run: dir.clone() };
         let first =
             Drain { since: "2026-01-02T03:04:05Z".parse().unwrap(), grace: None, within: None, boot: None };
-        drain::write(&places, &first, By::Operator, None).unwrap();
+        drain::write(&places, None, || (first.clone(), By::Operator)).unwrap();
         let parsed =
             parse(line("--grace 5").split_whitespace().map(Into::into), &|_| Err("no file".to_owned()));
         let Ok(Command::Drain(options)) = parsed else { panic!("{parsed:?}") };
         drain(&options).unwrap();
         assert_eq!(drain::read(&places), Some(Drain { grace: Some(5), ..first }));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// One failed because the other had renamed the temporary file, and each wrote a time of its own.
+    #[test]
+    fn drains_in_the_same_moment_are_one_drain() {
+        let dir = crate::base::testing::scratch("drain-together");
+        let line = format!("drain --root-dir {0} --run-dir {0}", dir.display());
+        let places = Places { root: dir.clone(), run: dir.clone() };
+        let one = || {
+            let parsed = parse(line.split_whitespace().map(Into::into), &|_| Err("no file".to_owned()));
+            let Ok(Command::Drain(options)) = parsed else { panic!("{parsed:?}") };
+            drain(&options).unwrap();
+            drain::read(&places).unwrap().since
+        };
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..8).map(|_| scope.spawn(one)).collect();
+            running.into_iter().map(|it| it.join().unwrap()).collect()
+        });
+        assert_eq!(all, [all[0]; 8]);
+        let names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(names, [drain::path(&dir).file_name().unwrap()]);
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

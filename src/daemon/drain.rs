@@ -108,19 +108,28 @@ fn parse(bytes: &[u8]) -> Option<(Drain, By)> {
 }
 
 /// Writes the marker, whole or not at all; the marker is on the disk when this returns. On a disk that is full or
-/// read-only the run directory takes one that is to end with this boot.
+/// read-only the run directory takes one that is to end with this boot. `make` is asked when no other process writes it, and
+/// sees what stands then.
 ///
 /// # Errors
 /// An error of the root directory's file system.
-pub fn write(places: &Places, drain: &Drain, by: By, this_boot: Option<&str>) -> io::Result<()> {
+pub fn write(places: &Places, this_boot: Option<&str>, make: impl Fn() -> (Drain, By)) -> io::Result<Drain> {
     let [of_boot, path] = places.all();
-    match durable::write(&path, text(drain, by).as_bytes()) {
-        Ok(()) => durable::remove(&of_boot),
-        Err(error) => {
-            let Some(boot) = this_boot else { return Err(error) };
-            let drain = Drain { boot: Some(boot.to_owned()), ..drain.clone() };
-            durable::write(&of_boot, text(&drain, by).as_bytes()).map_err(|_| error)
-        }
+    let put = |path: &Path, boot: Option<&str>| {
+        let mut written = None;
+        durable::write_in_turn(path, || {
+            let (mut drain, by) = make();
+            drain.boot = boot.map(str::to_owned).or(drain.boot);
+            let text = text(&drain, by);
+            written = Some(drain);
+            text.into_bytes()
+        })?;
+        written.ok_or_else(|| io::Error::other("it was not written"))
+    };
+    match put(&path, None) {
+        Ok(drain) => durable::remove(&of_boot).map(|()| drain),
+        Err(error) if this_boot.is_some() => put(&of_boot, this_boot).map_err(|_| error),
+        Err(error) => Err(error),
     }
 }
 
@@ -185,7 +194,7 @@ mod tests {
         crate::base::regular::fifo(&path(&dir).with_extension(durable::BESIDE));
         let drain = Drain { since: Timestamp::UNIX_EPOCH, grace: None, within: None, boot: None };
         assert_eq!(
-            write(&at(&dir), &drain, By::Operator, None).unwrap_err().raw_os_error(),
+            write(&at(&dir), None, || (drain.clone(), By::Operator)).unwrap_err().raw_os_error(),
             Some(6),
             "ENXIO: nobody reads the pipe"
         );
@@ -207,7 +216,7 @@ mod tests {
         ] {
             for by in [By::Operator, By::Shutdown] {
                 let drain = Drain { since, grace, within, boot: boot.clone() };
-                write(&places, &drain, by, None).unwrap();
+                write(&places, None, || (drain.clone(), by)).unwrap();
                 assert_eq!(standing(&places).collect::<Vec<_>>(), [(drain.clone(), by)]);
                 assert_eq!(read(&places), Some(drain));
             }
@@ -216,7 +225,7 @@ mod tests {
         assert_eq!(names, [NAME]);
         // The marker of an earlier boot.
         let earlier = Drain { since, grace: None, within: None, boot: Some("another".into()) };
-        write(&places, &earlier, By::Operator, None).unwrap();
+        write(&places, None, || (earlier.clone(), By::Operator)).unwrap();
         assert_eq!(read(&places), None);
         // A damaged marker counts.
         for text in
@@ -239,13 +248,16 @@ mod tests {
         }
         let (boot, since) = (boot_id(), Timestamp::UNIX_EPOCH);
         let endless = Drain { since, grace: None, within: None, boot: None };
-        write(&places, &endless, By::Operator, None).unwrap();
+        write(&places, None, || (endless.clone(), By::Operator)).unwrap();
         // Nothing can be written beside it.
         let in_the_way = path(&places.root).with_extension(durable::BESIDE);
         fs::create_dir(&in_the_way).unwrap();
-        assert!(write(&places, &endless, By::Operator, None).is_err(), "it would end with the boot");
+        assert!(
+            write(&places, None, || (endless.clone(), By::Operator)).is_err(),
+            "it would end with the boot"
+        );
         let asked = Drain { within: Some(80), ..endless.clone() };
-        write(&places, &asked, By::Shutdown, boot.as_deref()).unwrap();
+        write(&places, boot.as_deref(), || (asked.clone(), By::Shutdown)).unwrap();
         let of_boot = Drain { boot: boot.clone(), ..asked.clone() };
         assert_eq!(
             standing(&places).collect::<Vec<_>>(),
@@ -255,9 +267,9 @@ mod tests {
         assert!(undo_shutdown(&places).unwrap());
         assert_eq!((read(&places), undo_shutdown(&places).unwrap()), (Some(endless), false));
         // A marker in the root directory replaces the other one, and both are removed.
-        write(&places, &asked, By::Shutdown, boot.as_deref()).unwrap();
+        write(&places, boot.as_deref(), || (asked.clone(), By::Shutdown)).unwrap();
         fs::remove_dir(&in_the_way).unwrap();
-        write(&places, &of_boot, By::Operator, boot.as_deref()).unwrap();
+        write(&places, boot.as_deref(), || (of_boot.clone(), By::Operator)).unwrap();
         assert_eq!(standing(&places).collect::<Vec<_>>(), [(of_boot, By::Operator)]);
         fs::write(places.run.join(OF_BOOT), "").unwrap();
         assert!(remove(&places).unwrap());

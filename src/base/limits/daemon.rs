@@ -65,6 +65,10 @@ pub const DRAIN_BYTES: usize = 4096;
 pub const LOCK_BYTES: usize = 64;
 /// Number of lists of the kernel's locks in which a lock must be missing before it counts as free.
 pub const LOCK_LOOKS: u32 = 8;
+/// How long `drain` waits for another process that writes the marker of a drained node.
+pub const WRITE_TURN: Duration = Duration::from_secs(5);
+/// How often it looks whether that one has written.
+pub const WRITE_TURN_LOOK: Duration = Duration::from_millis(5);
 /// How often `drain` and `resume` check the daemon's progress.
 pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// How long the root directory may take at the start to show whether the node is drained, before this is reported.

@@ -325,7 +325,7 @@ mod tests {
         assert_eq!((drained(&was, &run, true), drained(&was, &run, false)), (None, None));
         assert_eq!(drained(&is, &run, false), None, "resumed since");
         let places = Places { root: root.clone(), run: run.clone() };
-        drain::write(&places, &marker, drain::By::Operator, None).unwrap();
+        drain::write(&places, None, || (marker.clone(), drain::By::Operator)).unwrap();
         let next = format!("{says}: the next podkeeper starts nothing until podkeeper resume");
         assert_eq!(drained(&is, &run, false).as_ref(), Some(&next));
         assert_eq!(drained(&was, &run, false).as_ref(), Some(&next), "drained since");

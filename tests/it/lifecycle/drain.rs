@@ -64,6 +64,46 @@ fn a_node_is_drained_in_order_stays_so_and_is_resumed() {
     assert_eq!(podkeeper(&node, &["resume"]).1, "the node is not drained\n");
 }
 
+/// One of two failed on a temporary file that the other had renamed, or waited for a drain that the other had replaced. The
+/// same when the node is resumed and drained again while the first one waits.
+#[test]
+fn drains_in_the_same_moment_and_a_resume_between_end_together() {
+    let node = Node::start();
+    node.write(
+        "web.yaml",
+        Pod::new("web").script("trap 'sleep 2; exit' TERM; while :; do sleep 0.1; done").text(),
+    );
+    node.wait_running("web", "app");
+    let drained = "drained: nothing runs, and nothing starts until podkeeper resume\n";
+    let root = node.root();
+    let drain = || {
+        let mut command = node.command(&["drain", "--timeout", "60s", "--root-dir", root.to_str().unwrap()]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let together = |resume: bool| {
+        let mut running: Vec<_> = (0..4).map(|_| drain()).collect();
+        if resume {
+            node.wait_until("the drain is known", || node.status().is_some_and(|it| it.drain.is_some()));
+            podkeeper(&node, &["resume"]);
+            running.push(drain());
+        }
+        let mut whole = 0;
+        for process in running {
+            let Output { status, stdout, stderr } = process.wait_with_output().unwrap();
+            let (said, error) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+            let resumed = resume && error.contains("the node was resumed meanwhile");
+            let is_whole = status.code() == Some(0) && said.ends_with(drained);
+            assert!(resumed || is_whole, "{status} {said}{error}");
+            whole += usize::from(is_whole);
+        }
+        assert!(whole > 0 && nothing_runs(&node));
+        podkeeper(&node, &["resume"]);
+        node.wait_running("web", "app");
+    };
+    together(false);
+    together(true);
+}
+
 #[test]
 fn a_drain_that_takes_too_long_ends_with_5_and_can_be_hurried() {
     let node = Node::start();
