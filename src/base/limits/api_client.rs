@@ -67,6 +67,8 @@ pub const API_OBJECT_CALL: Duration = Duration::from_secs(10);
 pub const API_WATCH_MIN: Duration = Duration::from_secs(300);
 /// A watch that ends earlier than this without an event has failed.
 pub const API_WATCH_SHORT: Duration = Duration::from_secs(1);
+/// Of so many requests one after the other that were cut the last one is a list: what cuts watches may let it through.
+pub const API_LOST_THEN_LIST: u32 = 3;
 /// Events within this time become one set.
 pub const API_COALESCE: Duration = Duration::from_millis(5);
 /// Events that do not pause for [`API_COALESCE`] become one set each time that this has passed.

@@ -60,6 +60,8 @@ pub struct Reflector {
     is_past: bool,
     /// The server has refused a watch that begins with all pods.
     cannot_stream: bool,
+    /// Number of requests one after the other that were cut, or answered by something else than the server.
+    lost: u32,
     wait: Duration,
     /// Time of the last failure.
     failed: Option<Mono>,
@@ -74,6 +76,7 @@ impl Default for Reflector {
             version: String::new(),
             is_past: false,
             cannot_stream: false,
+            lost: 0,
             wait: limits::API_BACKOFF_MIN,
             failed: None,
             was_past: None,
@@ -86,9 +89,12 @@ impl Reflector {
     #[must_use]
     pub fn ask(&self) -> Ask {
         let version = if self.is_past { String::new() } else { self.version.clone() };
+        // What lets no watch through may let a list through. Watches cost a server less after it was away.
+        let is_turn_of_list = self.lost % limits::API_LOST_THEN_LIST == limits::API_LOST_THEN_LIST - 1;
         match self.phase {
-            Phase::Watching => Ask::Watch { version: self.version.clone() },
-            Phase::Listing if !self.cannot_stream => Ask::Stream { version },
+            Phase::Watching if !is_turn_of_list => Ask::Watch { version: self.version.clone() },
+            Phase::Listing if !self.cannot_stream && !is_turn_of_list => Ask::Stream { version },
+            Phase::Watching => Ask::List { version },
             Phase::Listing if self.version.is_empty() => Ask::List { version: "0".to_owned() },
             Phase::Listing => Ask::List { version },
         }
@@ -107,6 +113,7 @@ impl Reflector {
     pub fn complete(&mut self, version: &str) {
         self.phase = Phase::Watching;
         self.is_past = false;
+        self.lost = 0;
         version.clone_into(&mut self.version);
     }
 
@@ -119,6 +126,7 @@ impl Reflector {
 
     /// Notes that a watch has worked: the failures before it say nothing about those that come.
     pub fn worked(&mut self) {
+        self.lost = 0;
         self.wait = limits::API_BACKOFF_MIN;
     }
 
@@ -127,6 +135,9 @@ impl Reflector {
     pub fn ended(&mut self, at_once: bool, now: Mono, luck: u64) -> Duration {
         if self.phase == Phase::Watching && !at_once {
             return Duration::ZERO;
+        }
+        if self.phase == Phase::Listing {
+            self.lost = self.lost.wrapping_add(1);
         }
         self.phase = Phase::Listing;
         self.back_off(now, luck)
@@ -146,6 +157,9 @@ impl Reflector {
     /// Notes a failed request. Returns how long to wait.
     pub fn failed(&mut self, error: &ApiError, now: Mono, luck: u64) -> Duration {
         let was = self.phase;
+        if matches!(error, ApiError::Unreachable(_) | ApiError::BadAnswer(_)) {
+            self.lost = self.lost.wrapping_add(1);
+        }
         if error.is_gone() || error.is_too_large_version() {
             let first = !self.is_past && !self.version.is_empty();
             // The next request starts at the last version, the one after that at the newest.
@@ -307,6 +321,35 @@ mod tests {
         assert_eq!(waits, [0, 800, 1600, 3200]);
         at = at.after(limits::API_BACKOFF_RESET);
         assert_eq!(it.failed(&status(410), at, 0), Duration::ZERO, "that happens now and then");
+    }
+
+    /// Regression: behind a proxy that cut every watch, a node never got its pods.
+    #[test]
+    fn where_watches_are_cut_each_time_now_and_then_a_list_is_tried() {
+        let lost = ApiError::Unreachable("cut".to_owned());
+        let html = ApiError::BadAnswer("no JSON".to_owned());
+        let asked = |it: &mut Reflector, errors: &[&ApiError]| {
+            let after = errors.iter().map(|error| {
+                it.failed(error, NOW, 0);
+                it.ask()
+            });
+            after.collect::<Vec<_>>()
+        };
+        let mut it = Reflector::default();
+        assert_eq!(asked(&mut it, &[&lost, &html, &lost]), [stream(""), list("0"), stream("")]);
+        assert_eq!(asked(&mut it, &[&lost, &lost]), [stream(""), list("0")]);
+        it.complete("5");
+        assert_eq!(it.ask(), watch("5"));
+        assert_eq!(asked(&mut it, &[&lost, &lost, &lost]), [watch("5"), list("5"), watch("5")]);
+        it.worked();
+        assert_eq!(asked(&mut it, &[&lost]), [watch("5")]);
+        // Streams that end before their first part is complete.
+        let mut it = Reflector::default();
+        let ends = [(); 3].map(|()| {
+            it.ended(false, NOW, 0);
+            it.ask()
+        });
+        assert_eq!(ends, [stream(""), list("0"), stream("")]);
     }
 
     /// Regression: a node saw no pod for up to a minute after a server that had been away was there again.
