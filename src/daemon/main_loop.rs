@@ -17,12 +17,13 @@ use crate::base::table::{Set, Table};
 use crate::base::{limits, logging, pulse, thread};
 use crate::daemon::config::Config;
 use crate::daemon::drain::Places;
+use crate::daemon::earlier;
 use crate::daemon::once::{self, Report};
 use crate::daemon::publishing::Publishing;
 use crate::daemon::reload::{Reader, Reload};
 use crate::daemon::settled::Settled;
 use crate::daemon::signals::{self, Signal};
-use crate::daemon::turn::{Earlier, Effect, Event, RuntimeEvent, Turn};
+use crate::daemon::turn::{Effect, Event, RuntimeEvent, Turn};
 use crate::daemon::watch;
 use crate::daemon::wiring::{
     self, Actors, Kind, RunError, {cannot, no_start_of},
@@ -32,9 +33,9 @@ use crate::node::{kernel, sys};
 use crate::pod::PodKey;
 use crate::recorder::object;
 use crate::runtime::docker::Endpoint;
+use crate::status::resized;
 use crate::status::task::{Pulses, Task};
 use crate::status::writer::Restore;
-use crate::status::{file, resized};
 use crate::worker::signalled::Signalled;
 use crate::worker::thread::Worker;
 
@@ -77,10 +78,8 @@ fn run_main_thread(
         Ok(earlier) => turn.restore_events(earlier),
         Err(why) => log::warn!("earlier events are not shown: {why}"),
     }
-    // Without the file only the waiting time of evicted pods is lost.
-    let earlier = file::read(&config.run_dir).map(|read| Earlier::of(read.file)).unwrap_or_default();
     let signalled = Signalled::new(&config.run_dir).earlier();
-    turn.restore_unfinished(earlier, signalled, resized::read(&config.root_dir));
+    turn.restore_unfinished(earlier::read(&config.run_dir), signalled, resized::read(&config.root_dir));
     let actors = wiring::start(&config, events_in, Kind::Whole(restore), pulses, turn.events())?;
     if let Some(host) = &actors.host {
         host.writer.set_earlier_events(turn.events());

@@ -6,6 +6,7 @@
 pub mod config;
 mod connected;
 pub mod drain;
+mod earlier;
 pub mod events;
 pub mod hollow;
 mod image_events;

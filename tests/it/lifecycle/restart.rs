@@ -369,4 +369,8 @@ fn k135711_rubbish_in_its_directories_stops_nothing() {
         let now = node.wait_running("web", "app").id;
         assert_eq!(now, app.id, "the same container; {}", node.log());
     }
+    let log = node.log();
+    let told =
+        log.matches("status.json: ").zip(log.matches("what runs goes on, but it is not known which pods"));
+    assert_eq!(told.count(), 4, "what is not known any more is told: {log}");
 }
