@@ -53,7 +53,6 @@ use crate::recorder::ring::{Change, Kept};
 use crate::recorder::{ObjectEvent, Ring, words};
 use crate::runtime::ContainerSummary;
 use crate::source::FromSource;
-use crate::status::resized::Resized;
 use crate::status::snapshot::{EvictionView, StatusFile};
 use crate::status::task::Task;
 
@@ -341,17 +340,6 @@ impl Turn {
     /// Takes over the events that an earlier daemon wrote to the event file.
     pub fn restore_events(&mut self, kept: Vec<Kept>) {
         self.ring.restore(kept);
-    }
-
-    /// Takes over what an earlier daemon had not finished. `signalled`: the containers that it had signalled;
-    /// `resized`: sizes that no sandbox tells.
-    pub fn restore_unfinished(&mut self, earlier: Earlier, signalled: Set<String>, resized: Resized) {
-        self.node.evicted_earlier = earlier.evictions;
-        self.node.stopped_earlier = earlier.stopping;
-        self.node.stopped_earlier.extend(signalled);
-        self.node.sizes_earlier = sizes::of_earlier(&earlier.pods);
-        self.node.sizes_kept = resized;
-        self.node.pods_earlier = earlier.pods;
     }
 
     /// All kept events, and how they changed; `None` when they have not changed since the last call.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
-use super::Turn;
+use super::{Earlier, Turn, pods, sizes};
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::{Set, Table};
 use crate::base::{order, quantity};
@@ -43,6 +43,8 @@ pub(super) struct NodeState {
     pub(super) sizes_earlier: Table<String, String>,
     /// Sizes that pods had and that no sandbox tells, until they run in this daemon.
     pub(super) sizes_kept: Resized,
+    /// How the containers of those ended that had failed for good, by UID, while an API server may have to hear of it.
+    pub(super) ends_earlier: Table<String, PodStatus>,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
     /// Containers of those that have ended since Docker's last list.
@@ -60,6 +62,18 @@ impl NodeState {
 }
 
 impl Turn {
+    /// Takes over what an earlier daemon had not finished. `signalled`: the containers that it had signalled;
+    /// `resized`: sizes that no sandbox tells.
+    pub fn restore_unfinished(&mut self, earlier: Earlier, signalled: Set<String>, resized: Resized) {
+        self.node.evicted_earlier = earlier.evictions;
+        self.node.stopped_earlier = earlier.stopping;
+        self.node.stopped_earlier.extend(signalled);
+        self.node.sizes_earlier = sizes::of_earlier(&earlier.pods);
+        self.node.sizes_kept = resized;
+        self.node.ends_earlier = pods::last::ends_of(&earlier.pods);
+        self.node.pods_earlier = earlier.pods;
+    }
+
     pub(super) fn node_told(&mut self, news: News, now: &Now) {
         match news {
             News::Pressures(pressures) => {

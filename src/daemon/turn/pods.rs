@@ -1,7 +1,7 @@
 //! Handlers of typed changes (upstream `HandlePodAdditions`, `HandlePodUpdates`, `HandlePodRemoves`) and of
 //! workers' reports.
 
-mod last;
+pub(super) mod last;
 mod readmit;
 
 use std::sync::Arc;
@@ -46,8 +46,7 @@ impl Turn {
                 Op::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod, now)),
             }
         }
-        let merge = &self.merge;
-        self.ended.retain(|key, last| merge.get(key).is_some_and(|pod| pod.uid == last.pod.uid));
+        self.forget_last();
         self.readmit(&touched, now);
     }
 

@@ -2,6 +2,9 @@
 //!
 //! Never here: the status of a pod that comes back.
 
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+
+use crate::base::table::Table;
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::entry::{Blocked, WorkerStatus};
 use crate::pod::{PodKey, Source};
@@ -23,13 +26,49 @@ impl Turn {
         }
     }
 
+    /// Forgets those whose source lists them no more.
+    pub(super) fn forget_last(&mut self) {
+        let merge = &self.merge;
+        self.ended.retain(|key, last| merge.get(key).is_some_and(|pod| pod.uid == last.pod.uid));
+        if merge.ready(Source::Api) {
+            self.node.ends_earlier.retain(|uid, _| merge.pods().any(|pod| pod.uid == *uid));
+        }
+    }
+
     /// The same pod, with the ends of its containers that were told with its last status.
     pub(in crate::daemon::turn) fn with_ends(&self, mut blocked: Blocked) -> Blocked {
         let pod = blocked.pod();
+        if pod.source != Source::Api {
+            return blocked;
+        }
         let ended = self.ended.get(&pod.key).filter(|ended| ended.pod.uid == pod.uid);
-        if let Some(ended) = ended.filter(|_| pod.source == Source::Api) {
-            _ = blocked.take_ends(&ended.status);
+        let ended = ended.map(|ended| &*ended.status).or_else(|| self.node.ends_earlier.get(&pod.uid));
+        if let Some(ended) = ended {
+            _ = blocked.take_ends(ended);
         }
         blocked
+    }
+}
+
+/// How the containers of those pods of an earlier daemon ended of which nothing was left but their status, by UID.
+pub(in crate::daemon::turn) fn ends_of(earlier: &[Pod]) -> Table<String, PodStatus> {
+    let failed = earlier.iter().filter_map(|pod| {
+        let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Failed"))?;
+        let ended = |all: &Option<Vec<ContainerStatus>>| {
+            all.iter().flatten().all(|it| it.state.as_ref().is_some_and(|state| state.terminated.is_some()))
+        };
+        let has_any = status.container_statuses.as_ref().is_some_and(|all| !all.is_empty());
+        let has_ended = has_any && ended(&status.container_statuses);
+        has_ended.then(|| Some((pod.metadata.uid.clone()?, ends(status)))).flatten()
+    });
+    failed.collect()
+}
+
+fn ends(status: &PodStatus) -> PodStatus {
+    PodStatus {
+        container_statuses: status.container_statuses.clone(),
+        init_container_statuses: status.init_container_statuses.clone(),
+        ephemeral_container_statuses: status.ephemeral_container_statuses.clone(),
+        ..PodStatus::default()
     }
 }

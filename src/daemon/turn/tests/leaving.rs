@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use super::cluster;
@@ -22,6 +22,7 @@ use crate::daemon::turn::{Earlier, Effect, Event};
 use crate::machine::{Report, Target, Wish};
 use crate::pod::{DesiredPod, Source};
 use crate::source::{FromSource, PodSet, SourceUpdate};
+use crate::status::snapshot::Snapshot;
 
 /// Regression: a pod with a grace period of years and without a manifest filled the disk, and others were evicted
 /// for it.
@@ -413,6 +414,18 @@ fn an_evicted_pod_of_a_server_keeps_its_exit_codes_until_the_server_hears_of_the
     };
     cluster::set(&mut rig, &[told(false)], None);
     assert_eq!(code(&rig), expected);
+    // So does the next daemon, of whose containers nothing is left.
+    let Snapshot { evictions, pods, .. } = rig.snapshot();
+    let metadata = ObjectMeta { uid: Some(pods[0].pod.uid.clone()), ..ObjectMeta::default() };
+    let written = Pod { metadata, status: Some(PodStatus::clone(&pods[0].status)), spec: None };
+    let mut next = cluster::rig();
+    let earlier = Earlier { evictions, pods: vec![written], ..Earlier::default() };
+    next.turn.restore_unfinished(earlier, Set::new(), Table::new());
+    next.list(&[]);
+    cluster::set(&mut next, &[told(false)], None);
+    assert_eq!(code(&next), expected);
+    cluster::set(&mut next, &[], None);
+    assert!(next.turn.node.ends_earlier.is_empty());
     cluster::set(&mut rig, &[told(true)], None);
     assert_eq!(code(&rig), expected);
     cluster::set(&mut rig, &[], None);
