@@ -31,6 +31,9 @@ struct Rig {
 /// Long enough for any machine; the awaited answers come much earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The time that a pull takes behind which others wait: longer than a loaded machine needs to let them ask.
+const BUSY: Duration = Duration::from_secs(2);
+
 fn until(what: &str, mut test: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !test() {
@@ -77,8 +80,8 @@ impl Rig {
     }
 
     /// Requests an image whose pull takes a while, and returns when it has begun.
-    fn occupy(&self, image: &str, takes: Duration) -> Arc<Mailbox> {
-        self.fake.with(|state| state.script_pull(image, Pull::Takes(takes)));
+    fn occupy(&self, image: &str) -> Arc<Mailbox> {
+        self.fake.with(|state| state.script_pull(image, Pull::Takes(BUSY)));
         let before = self.looks();
         let mailbox = self.ask(image, false);
         until("the pull begins", || self.looks() > before);
@@ -117,7 +120,7 @@ fn answer(mailbox: &Mailbox) -> PullOutcome {
 #[test]
 fn who_asks_while_it_is_pulled_gets_the_same_answer() {
     let rig = Rig::new();
-    let first = rig.occupy("web:1", Duration::from_millis(300));
+    let first = rig.occupy("web:1");
     // From now on, a pull of it would fail.
     rig.fake.with(|state| state.script_pull("web:1", Pull::Fails("asked twice".into())));
     let others: Vec<_> = (0..5).map(|_| rig.ask("web:1", false)).collect();
@@ -139,7 +142,7 @@ fn who_may_use_the_local_copy_gets_it_whoever_else_asks() {
         state.add_image("web:1", true);
         state.script_pull("web:1", Pull::Fails("dial tcp: no route to host".into()));
     });
-    let busy = rig.occupy("other:1", Duration::from_millis(200));
+    let busy = rig.occupy("other:1");
     let strict = rig.ask("web:1", false);
     let lenient = rig.ask("web:1", true);
     assert_eq!(answer(&busy), PullOutcome::Done);
@@ -169,7 +172,7 @@ fn what_is_asked_for_is_pulled_one_after_the_other() {
 #[test]
 fn a_full_queue_says_so_at_once_and_blocks_nobody() {
     let rig = Rig::new();
-    let busy = rig.occupy("slow:1", Duration::from_millis(500));
+    let busy = rig.occupy("slow:1");
     let mailbox = Arc::new(Mailbox::new().unwrap());
     let more = 10;
     let all = limits::PULL_QUEUE + more;
@@ -316,7 +319,7 @@ fn a_registry_that_does_not_answer_is_waited_for_once() {
 #[test]
 fn an_image_that_is_not_here_is_pulled_in_turn() {
     let rig = Rig::new();
-    let busy = rig.occupy("slow:1", Duration::from_millis(300));
+    let busy = rig.occupy("slow:1");
     let lenient = rig.ask("web:1", true);
     assert_eq!(answer(&busy), PullOutcome::Done);
     assert_eq!(answer(&lenient), PullOutcome::Done);
@@ -337,7 +340,7 @@ fn more_pulls_than_the_rate_lets_fail_at_once() {
 #[test]
 fn nobody_is_left_to_pull_for() {
     let rig = Rig::new();
-    let busy = rig.occupy("slow:1", Duration::from_millis(200));
+    let busy = rig.occupy("slow:1");
     drop(rig.ask("gone:1", false));
     let last = rig.ask("last:1", false);
     assert_eq!(answer(&busy), PullOutcome::Done);
@@ -349,7 +352,7 @@ fn nobody_is_left_to_pull_for() {
 #[test]
 fn two_hundred_pods_of_one_image() {
     let rig = Rig::new();
-    let first = rig.occupy("web:1", Duration::from_secs(2));
+    let first = rig.occupy("web:1");
     rig.fake.with(|state| state.script_pull("web:1", Pull::Fails("asked twice".into())));
     let all: Vec<_> = (0..200).map(|_| rig.ask("docker.io/library/web:1", false)).collect();
     for mailbox in all.iter().chain([&first]) {

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn an_image_that_is_being_pulled_is_missing_for_pods_behind_others_until_it_is_judged() {
     let rig = Rig::behind(&[Source::Http]);
-    let mailbox = rig.occupy("web:1", Duration::from_millis(300));
+    let mailbox = rig.occupy("web:1");
     let mut answered = None;
     until("the image is known to be new", || {
         answered = rig.pulls.unjudged("docker.io/library/web:1");
@@ -24,7 +24,7 @@ fn an_image_that_is_being_pulled_is_missing_for_pods_behind_others_until_it_is_j
 fn an_image_that_is_pulled_again_is_not_missing() {
     let rig = Rig::behind(&[Source::Http]);
     rig.fake.with(|state| drop(state.add_image("web:1", true)));
-    let mailbox = rig.occupy("web:1", Duration::from_millis(300));
+    let mailbox = rig.occupy("web:1");
     let (mut asked, mut outcome) = (0, None);
     until("the pull is over", || {
         assert_eq!(rig.pulls.unjudged("web:1"), None);
