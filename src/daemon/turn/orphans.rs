@@ -66,6 +66,7 @@ impl Turn {
             .keys()
             .filter(|key| self.merge.get(key).is_none_or(|pod| self.is_past(pod) && self.runs_other(pod)))
             .filter(|key| self.entries.get(key).is_none_or(|e| e.worker.is_none()))
+            .filter(|key| !self.is_refused_and_over(key))
             .cloned()
             .collect();
         self.logged.kept.retain(|key, _| unclaimed.contains(key));
@@ -131,8 +132,13 @@ impl Turn {
     }
 
     fn is_refused(&self, key: &PodKey) -> bool {
-        let mut refused = self.sources.values().flat_map(|source| &source.refused);
-        refused.any(|it| it.refused.pod.key == *key)
+        self.refused(key).next().is_some()
+    }
+
+    /// The pods of this name that the policies of their sources refuse.
+    pub(super) fn refused(&self, key: &PodKey) -> impl Iterator<Item = &Arc<DesiredPod>> {
+        let refused = self.sources.values().flat_map(|source| &source.refused);
+        refused.map(|it| &it.refused.pod).filter(move |pod| pod.key == *key)
     }
 
     /// Whether the source that made it is not configured.

@@ -15,7 +15,7 @@ use crate::daemon::turn::entry::{Blocked, Entry};
 use crate::machine::{StopOrder, Wish};
 use crate::plan::actions::{self, Probes, SandboxAction};
 use crate::plan::{Observed, Owned};
-use crate::pod::{DesiredPod, PodKey};
+use crate::pod::{DesiredPod, PodKey, Source};
 
 /// Whether a pod has ended for good, and who says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,17 @@ impl Turn {
             deadline.is_some_and(|deadline| deadline.passed)
         });
         is_past || actions::compute(pod, &observed, &Probes::default()).sandbox == SandboxAction::Finish
+    }
+
+    /// Whether all that is left of this name is a pod that has ended for good and that the policy of its source refuses now:
+    /// without its containers it would run a second time when the policy lets it.
+    pub(in crate::daemon::turn) fn is_refused_and_over(&self, key: &PodKey) -> bool {
+        let found = self.docker.found.get(key);
+        self.refused(key).any(|pod| {
+            let is_only = found.into_iter().flatten().all(|c| c.uid == pod.uid && !c.state.is_running());
+            // A control plane makes another pod in the place of a refused one.
+            pod.source != Source::Api && is_only && self.is_listed_as_over(pod)
+        })
     }
 
     /// Gives a pod to its worker that holds nothing, as Docker's list shows it. A sandbox that runs still has its ports.

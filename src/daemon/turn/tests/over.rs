@@ -9,9 +9,10 @@ use super::preempted::{critical, node, of_source, plain};
 use super::rig::{Rig, acts, config_with, container, key, pod_of, with_port};
 use crate::daemon::turn::{Event, RuntimeEvent};
 use crate::machine::Hint;
+use crate::pod::problem::Refused;
 use crate::pod::{DesiredPod, Source};
-use crate::source::http;
 use crate::source::http::url::ManifestUrl;
+use crate::source::{PodSet, SourceUpdate, http};
 
 /// A pod that runs once, with a host port.
 pub(super) fn job(words: &str, more: &str) -> Arc<DesiredPod> {
@@ -37,6 +38,45 @@ fn a_start_of_the_daemon_refuses_no_pod_that_has_ended() {
     assert_eq!(acts(rig.want(std::slice::from_ref(&job))), ["stop web: its manifest is gone"]);
     rig.gone("web");
     assert_eq!(acts(later(&mut rig, Duration::from_secs(10))), [""; 0], "the job is not run again");
+}
+
+/// A job ran a second time when the policy of its source, stricter for one start, let it again.
+#[test]
+fn a_job_that_has_ended_stays_so_while_the_policy_of_its_source_refuses_it() {
+    let job = job("job", "");
+    let refused = Refused { pod: job.clone(), at: None, reason: "Image".into(), message: "no".into() };
+    let strict = || SourceUpdate::Full(PodSet { refused: vec![refused.clone()], ..PodSet::default() });
+    let mut rig = Rig::new();
+    rig.source(strict());
+    assert_eq!(acts(rig.list(&ENDED)), [""; 0]);
+    assert_eq!(acts(later(&mut rig, Duration::from_secs(600))), [""; 0]);
+    assert_eq!(rig.shown(), "job Failed Image");
+    assert_eq!(acts(rig.want(std::slice::from_ref(&job))), ["spawn job", "run job/job-1"]);
+    assert_eq!(acts(rig.status(&job, "Succeeded", false)), [""; 0]);
+    assert_eq!(rig.shown(), "job Succeeded");
+    // What runs is stopped; what has ended goes with its manifest.
+    for (found, manifest, told) in [
+        (
+            ["job/job-1/POD exited", "job/job-1/app running"],
+            true,
+            "stop job: the policy of its source refuses it",
+        ),
+        (
+            ["job/job-2/POD exited", "job/job-2/app exited"],
+            true,
+            "stop job: the policy of its source refuses it",
+        ),
+        (ENDED, false, "stop job: no manifest names it"),
+    ] {
+        let mut rig = Rig::new();
+        rig.source(strict());
+        if !manifest {
+            assert_eq!(acts(rig.list(&found)), [""; 0]);
+            assert_eq!(acts(rig.want(&[])), ["spawn job", told]);
+            continue;
+        }
+        assert_eq!(acts(rig.list(&found)), ["spawn job", told]);
+    }
 }
 
 /// After a boot no pod runs. One that had ended took the port of one that is to run again.
