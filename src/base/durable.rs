@@ -44,25 +44,25 @@ pub fn write_in_turn(path: &Path, make: impl FnOnce() -> Vec<u8>) -> io::Result<
     let beside = path.with_extension(BESIDE);
     let begun = Instant::now();
     loop {
-        let opened = step().and_then(|()| {
-            let file = open_as(&beside, File::options().write(true).create(true).truncate(false))?;
-            let has_lock = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => true,
-                Err(Errno::WOULDBLOCK) => false,
-                Err(error) => return Err(error.into()),
-            };
-            // The one before may have renamed or removed it.
-            let is_ours = has_lock && is_at(&file, &beside);
-            if is_ours {
+        let opened =
+            step().and_then(|()| open_as(&beside, File::options().write(true).create(true).truncate(false)));
+        let file = match opened {
+            Ok(file) => file,
+            error => return replace(error, path, &beside, &[]),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if is_at(&file, &beside) => {
                 file.set_len(0)?;
+                return replace(Ok(file), path, &beside, &make());
             }
-            Ok(is_ours.then_some(file))
-        });
-        if let Some(opened) = opened.transpose() {
-            return replace(opened, path, &beside, &make());
+            // The one before has renamed or removed it.
+            Ok(()) | Err(Errno::WOULDBLOCK) => {}
+            // Another process may have the lock, so that the file stays.
+            Err(error) => return Err(error.into()),
         }
         if begun.elapsed() > limits::WRITE_TURN {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "another process is writing it"));
+            let why = format!("another process is writing it, and has locked {}", beside.display());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
         sleep(limits::WRITE_TURN_LOOK);
     }

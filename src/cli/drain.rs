@@ -81,6 +81,10 @@ pub fn resume(options: &Options) -> Outcome {
             Ok(print("resumed; podkeeper is not running here: the next one starts the pods\n"))
         }
         Notified::Deaf => Err(lock::DEAF.to_owned()),
+        // An operator's drain is not undone with that of a shutdown.
+        Notified::Daemon(_) if options.drain.shutdown && drain::read(&places(options)).is_some() => {
+            Ok(print("the drain of the shutdown is undone; the node stays drained by an operator\n"))
+        }
         Notified::Daemon(pid) => {
             let begun = Instant::now();
             while view(&options.directories.run, pid).is_none_or(|view| view.is_some()) {

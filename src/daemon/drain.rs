@@ -202,6 +202,23 @@ mod tests {
     }
 
     #[test]
+    fn the_temporary_file_of_another_process_stays() {
+        let dir = crate::base::testing::scratch("drain-locked");
+        let beside = path(&dir).with_extension(durable::BESIDE);
+        let other = fs::File::create(&beside).unwrap();
+        rustix::fs::flock(&other, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let drain = Drain { since: Timestamp::UNIX_EPOCH, grace: None, within: None, boot: None };
+        let error = write(&at(&dir), None, || (drain.clone(), By::Operator)).unwrap_err();
+        let why = format!("another process is writing it, and has locked {}", beside.display());
+        assert_eq!(error.to_string(), why);
+        assert!(beside.exists() && read(&at(&dir)).is_none());
+        drop(other);
+        write(&at(&dir), None, || (drain.clone(), By::Operator)).unwrap();
+        assert_eq!((beside.exists(), read(&at(&dir))), (false, Some(drain)));
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
     fn what_is_written_is_read_again() {
         let dir = crate::base::testing::scratch("drain");
         let places = at(&dir);

@@ -198,6 +198,14 @@ fn a_shutdown_that_no_boot_follows_is_undone_and_an_operators_drain_is_not() {
         podkeeper(&node, arguments);
         assert_eq!(shutdown(), "the node is not drained by a shutdown\n", "{arguments:?}");
         assert_eq!(node.reason("web"), "NodeShutdown");
+        // What a drain that was killed leaves of a shutdown.
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let marker =
+            format!(r#"{{"since": "2026-01-02T03:04:05Z", "by": "shutdown", "boot": "{}"}}"#, boot.trim());
+        std::fs::write(node.run_dir().join("drained-until-reboot"), marker).unwrap();
+        let (code, said, error) = podkeeper(&node, &["resume", "--shutdown"]);
+        let expected = "the drain of the shutdown is undone; the node stays drained by an operator\n";
+        assert_eq!((code, said.as_str()), (Some(0), expected), "{error}");
         assert!(podkeeper(&node, &["resume"]).1.starts_with("resumed: "));
         node.wait_running("web", "app");
     }
