@@ -70,7 +70,9 @@ impl Turn {
         self.node.stopped_earlier.extend(signalled);
         self.node.sizes_earlier = sizes::of_earlier(&earlier.pods);
         self.node.sizes_kept = resized;
-        self.node.ends_earlier = pods::last::ends_of(&earlier.pods);
+        if self.config.sources.in_cluster() {
+            self.node.ends_earlier = pods::last::ends_of(&earlier.pods);
+        }
         self.node.pods_earlier = earlier.pods;
     }
 

@@ -318,7 +318,8 @@ impl Turn {
         all.map(|(_, pod)| pod).collect()
     }
 
-    /// Those of which another version is shown; before Docker's first list all of an earlier daemon's that no source tells.
+    /// Those of which another version is shown, and those whose server has told nothing yet of which only the ends are known;
+    /// before Docker's first list all of an earlier daemon's that no source tells.
     pub(super) fn replaced(&self) -> Vec<Pod> {
         if !self.node.pods_earlier.is_empty() {
             let told = order::set(self.merge.pods().map(|pod| Some(pod.uid.as_str())));
@@ -332,7 +333,7 @@ impl Turn {
             let metadata = ObjectMeta { uid: Some(pod.uid.clone()), ..ObjectMeta::default() };
             Pod { metadata, spec: Some(PodSpec::clone(&pod.spec)), status: None }
         };
-        all.map(written).collect()
+        all.map(written).chain(self.untold_ends()).collect()
     }
 
     /// How many pods hold ports and resources; one that is being replaced counts once.

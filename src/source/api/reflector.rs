@@ -157,9 +157,11 @@ impl Reflector {
     /// Notes a failed request. Returns how long to wait.
     pub fn failed(&mut self, error: &ApiError, now: Mono, luck: u64) -> Duration {
         let was = self.phase;
-        if matches!(error, ApiError::Unreachable(_) | ApiError::BadAnswer(_)) {
-            self.lost = self.lost.wrapping_add(1);
-        }
+        self.lost = match error {
+            ApiError::Unreachable(_) | ApiError::BadAnswer(_) => self.lost.wrapping_add(1),
+            // The server itself answers: nothing cuts it off.
+            _ => 0,
+        };
         if error.is_gone() || error.is_too_large_version() {
             let first = !self.is_past && !self.version.is_empty();
             // The next request starts at the last version, the one after that at the newest.
@@ -343,6 +345,7 @@ mod tests {
         assert_eq!(asked(&mut it, &[&lost, &lost, &lost]), [watch("5"), list("5"), watch("5")]);
         it.worked();
         assert_eq!(asked(&mut it, &[&lost]), [watch("5")]);
+        assert_eq!(asked(&mut it, &[&lost, &status(429), &lost]), [list("5"), watch("5"), watch("5")]);
         // Streams that end before their first part is complete.
         let mut it = Reflector::default();
         let ends = [(); 3].map(|()| {

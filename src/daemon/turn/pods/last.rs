@@ -3,10 +3,12 @@
 //! Never here: the status of a pod that comes back.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::base::table::Table;
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::entry::{Blocked, WorkerStatus};
+use crate::manifest::static_pod::CONFIG_SOURCE;
 use crate::pod::{PodKey, Source};
 
 impl Turn {
@@ -35,6 +37,16 @@ impl Turn {
         }
     }
 
+    /// Those of an earlier daemon that this one has to tell the next, because their server has told nothing yet.
+    pub(in crate::daemon::turn) fn untold_ends(&self) -> impl Iterator<Item = Pod> {
+        let merge = &self.merge;
+        let untold = self.node.ends_earlier.iter().filter(|_| !merge.ready(Source::Api));
+        untold.filter(|(uid, _)| !merge.pods().any(|pod| pod.uid == **uid)).map(|(uid, status)| {
+            let metadata = ObjectMeta { uid: Some(uid.clone()), ..ObjectMeta::default() };
+            Pod { metadata, status: Some(status.clone()), spec: None }
+        })
+    }
+
     /// The same pod, with the ends of its containers that were told with its last status.
     pub(in crate::daemon::turn) fn with_ends(&self, mut blocked: Blocked) -> Blocked {
         let pod = blocked.pod();
@@ -50,9 +62,13 @@ impl Turn {
     }
 }
 
-/// How the containers of those pods of an earlier daemon ended of which nothing was left but their status, by UID.
+/// How the containers of those pods of the API server ended that had failed for good under an earlier daemon, by UID.
 pub(in crate::daemon::turn) fn ends_of(earlier: &[Pod]) -> Table<String, PodStatus> {
-    let failed = earlier.iter().filter_map(|pod| {
+    let is_local = |pod: &&Pod| {
+        let source = pod.metadata.annotations.as_ref().and_then(|all| all.get(CONFIG_SOURCE));
+        source.is_some_and(|source| source != Source::Api.as_str())
+    };
+    let failed = earlier.iter().filter(|pod| !is_local(pod)).filter_map(|pod| {
         let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Failed"))?;
         let ended = |all: &Option<Vec<ContainerStatus>>| {
             all.iter().flatten().all(|it| it.state.as_ref().is_some_and(|state| state.terminated.is_some()))
@@ -66,6 +82,7 @@ pub(in crate::daemon::turn) fn ends_of(earlier: &[Pod]) -> Table<String, PodStat
 
 fn ends(status: &PodStatus) -> PodStatus {
     PodStatus {
+        phase: status.phase.clone(),
         container_statuses: status.container_statuses.clone(),
         init_container_statuses: status.init_container_statuses.clone(),
         ephemeral_container_statuses: status.ephemeral_container_statuses.clone(),

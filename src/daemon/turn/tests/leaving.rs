@@ -422,10 +422,17 @@ fn an_evicted_pod_of_a_server_keeps_its_exit_codes_until_the_server_hears_of_the
     let earlier = Earlier { evictions, pods: vec![written], ..Earlier::default() };
     next.turn.restore_unfinished(earlier, Set::new(), Table::new());
     next.list(&[]);
+    // And the one after it, when the server is silent meanwhile.
+    let Snapshot { evictions, docker, .. } = next.snapshot();
+    let mut next = cluster::rig();
+    let earlier = Earlier { evictions, pods: docker.replaced, ..Earlier::default() };
+    next.turn.restore_unfinished(earlier, Set::new(), Table::new());
+    next.list(&[]);
+    assert_eq!(next.snapshot().docker.replaced.len(), 1);
     cluster::set(&mut next, &[told(false)], None);
     assert_eq!(code(&next), expected);
     cluster::set(&mut next, &[], None);
-    assert!(next.turn.node.ends_earlier.is_empty());
+    assert!(next.turn.node.ends_earlier.is_empty() && next.snapshot().docker.replaced.is_empty());
     cluster::set(&mut rig, &[told(true)], None);
     assert_eq!(code(&rig), expected);
     cluster::set(&mut rig, &[], None);
