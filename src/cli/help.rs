@@ -25,6 +25,7 @@ fn program(out: &mut String) {
         let _ = writeln!(out, "  {:<13}{}", verb.word(), verb.about().summary);
     }
     out.push_str("\nStart with:  podkeeper run --pod-manifest-path /etc/podkeeper/manifests\n");
+    out.push_str("or with the settings of a package:  podkeeper run --config /etc/podkeeper/config.yaml\n");
     out.push_str("Flags of a command:  podkeeper COMMAND --help.  Everything else:  man podkeeper\n");
 }
 

@@ -119,7 +119,8 @@ pub(super) fn check_run(verb: Verb, o: &Options) -> Result<(), UsageError> {
         return usage(
             verb,
             "no source of pods: give --pod-manifest-path DIR (a directory of manifests, or one file), \
-             --manifest-url URL, --kubeconfig FILE, or --api-address IP:PORT for kubectl",
+             --manifest-url URL, --kubeconfig FILE, or --api-address IP:PORT for kubectl; a package's settings are \
+             --config /etc/podkeeper/config.yaml",
         );
     }
     Ok(())
