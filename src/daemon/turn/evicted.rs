@@ -263,9 +263,9 @@ impl Turn {
         }
         let left = Duration::try_from(earlier.until.duration_since(now.wall)).unwrap_or_default();
         let cause = earlier.cause();
-        let has_returned = is_over && self.has_new_containers(pod, earlier.began());
         let is_stopped = |entry: &Entry| entry.worker.as_ref().is_some_and(|worker| worker.has_stopped);
         let stops = self.entries.get(&pod.key).is_some_and(is_stopped);
+        let has_returned = (is_over || !stops) && self.has_new_containers(pod, earlier.began());
         let runs = self.runs(&pod.key, &pod.uid) && !stops || has_returned;
         let least = if cause == Cause::Node && !runs { limits::EVICTED_APART } else { Duration::ZERO };
         // What waits for the node returns one by one, also when its time has passed.

@@ -7,12 +7,14 @@ use super::drain::marker;
 use super::evicted::{eviction, later};
 use super::preempted::{critical, node, of_source, plain};
 use super::rig::{Rig, acts, config_with, container, key, pod_of, with_port};
-use crate::daemon::turn::{Event, RuntimeEvent};
+use crate::base::table::{Set, Table};
+use crate::daemon::turn::{Earlier, Event, RuntimeEvent};
 use crate::machine::Hint;
 use crate::pod::problem::Refused;
 use crate::pod::{DesiredPod, Source};
 use crate::source::http::url::ManifestUrl;
 use crate::source::{PodSet, SourceUpdate, http};
+use crate::status::snapshot::EvictionView;
 
 /// A pod that runs once, with a host port.
 pub(super) fn job(words: &str, more: &str) -> Arc<DesiredPod> {
@@ -313,6 +315,35 @@ fn a_pod_that_begins_anew_has_its_port() {
     rig.want(&[job.clone(), with_port("web", 80)]);
     assert_eq!(rig.shown(), "job Succeeded, web Failed NodePorts");
     assert_eq!(acts(rig.status(&job, "Pending", false)), [""; 0], "it is not judged once more");
+}
+
+/// Regression: each start of the daemon forgot one preemption of a pod that had returned and runs: preempted once more, it came
+/// back at once. One that never went away did not make room.
+#[test]
+fn a_preemption_of_a_pod_that_has_returned_counts_after_a_restart() {
+    let web = pod_of("web", "{containers: [{name: app}]}");
+    let began = Rig::new().now().wall;
+    let view = EvictionView {
+        uid: "web-1".to_owned(),
+        count: 0,
+        until: began,
+        message: "Preempted in order to admit critical pod".to_owned(),
+        of_the_node: false,
+        preempted: true,
+    };
+    for (created, counted) in [(-60, 0), (60, 1)] {
+        let mut next = Rig::new();
+        next.now = next.now.after(Duration::from_secs(100));
+        let earlier =
+            Earlier { evictions: [("default/web".to_owned(), view.clone())].into(), ..Earlier::default() };
+        next.turn.restore_unfinished(earlier, Set::new(), Table::new());
+        next.want(std::slice::from_ref(&web));
+        let mut containers = RUNS.map(container);
+        containers.iter_mut().for_each(|container| container.created = began.as_second() + created);
+        next.handle(Event::Runtime(RuntimeEvent::Listed { containers: containers.into(), version: None }));
+        assert_eq!(next.shown(), "web Pending");
+        assert_eq!(next.snapshot().evictions.len(), counted, "{created}");
+    }
 }
 
 /// Regression: a pod that had been evicted once, had returned and ended was shown as evicted after each start of the daemon.
