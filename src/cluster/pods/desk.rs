@@ -391,6 +391,7 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
     if pod.source == Source::Api && added::are_left_out(&view.status, copy) {
         added::show(told.to_mut(), copy, &uid, world.failures);
     }
+    let is_deleted = copy.metadata.deletion_timestamp.is_some();
     let here = wanted::Here {
         pod,
         status: &told,
@@ -398,9 +399,9 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
         is_over: view.is_over,
         runs: view.runs,
         returns: view.returns,
+        deletion: copy.metadata.generation.filter(|_| is_deleted),
         now: now.wall,
     };
-    let is_deleted = copy.metadata.deletion_timestamp.is_some();
     let version = copy.metadata.resource_version.clone();
     if let Some(mut body) = wanted::patch(theirs, &here, &uid) {
         // It ends because it is deleted: when the server's data go back, it may have to run again.

@@ -16,6 +16,8 @@ use crate::pod::{ContainerKind, DISPLACED, DesiredPod, RestartPolicy, Source, is
 use crate::status;
 use crate::status::conditions::{DISRUPTION, OWNED};
 
+/// Reason of a pod of which some containers are not ready.
+const UNREADY: &str = "ContainersNotReady";
 /// Reason of containers of a pod that is stopped for a while.
 const STOPPED: &str = "PodStopped";
 
@@ -34,6 +36,8 @@ pub struct Here<'a> {
     pub runs: bool,
     /// It is stopped for a while.
     pub returns: bool,
+    /// The generation of the server's pod, if that has its deletion.
+    pub deletion: Option<i64>,
     /// Wall time, for conditions that change here.
     pub now: Timestamp,
 }
@@ -79,6 +83,8 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     (all.phase, all.reason, all.message) = (own.phase.clone(), own.reason.clone(), own.message.clone());
     if here.is_over && here.pod.source == Source::Api {
         finish::finish(here.pod, theirs, &mut all);
+        // The kubelet tells it when the deletion begins; that would be one more request for each pod.
+        all.observed_generation = all.observed_generation.max(here.deletion);
     }
     // Its containers run again: the API server takes no status of that once it was told that they have ended for good.
     if here.returns {
@@ -109,6 +115,9 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     all.conditions = conditions(theirs, own, may_disrupt);
     if is_terminal(&all) || is_down {
         not_ready(&mut all, here.now);
+    }
+    if is_terminal(&all) && here.is_over {
+        ended(&mut all, here);
     }
     all
 }
@@ -261,13 +270,37 @@ fn conditions(theirs: &PodStatus, own: &PodStatus, may_disrupt: bool) -> Option<
     Some(foreign.chain(owned).collect())
 }
 
-/// Makes a pod that has ended, or is stopped, not ready, regardless of its last probe.
-fn not_ready(all: &mut PodStatus, now: Timestamp) {
-    let reason = match all.phase.as_deref() {
+/// Gives the conditions of a deleted pod of which nothing runs the kubelet's last words.
+fn ended(all: &mut PodStatus, here: &Here<'_>) {
+    let reason = not_ready_reason(all);
+    let owned = all.conditions.iter_mut().flatten().filter(|c| OWNED.contains(&c.type_.as_str()));
+    for c in owned {
+        c.observed_generation = c.observed_generation.max(here.deletion);
+        match c.type_.as_str() {
+            "Ready" | "ContainersReady" if c.reason.as_deref() == Some(UNREADY) => {
+                (c.reason, c.message) = (Some(reason.to_owned()), None);
+            }
+            "PodReadyToStartContainers" if c.status == "True" => {
+                c.status = "False".to_owned();
+                c.last_transition_time = Some(status::seconds(here.now));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Why a pod of this phase is not ready.
+fn not_ready_reason(all: &PodStatus) -> &'static str {
+    match all.phase.as_deref() {
         Some("Succeeded") => "PodCompleted",
         Some("Failed") => "PodFailed",
-        _ => "ContainersNotReady",
-    };
+        _ => UNREADY,
+    }
+}
+
+/// Makes a pod that has ended, or is stopped, not ready, regardless of its last probe.
+fn not_ready(all: &mut PodStatus, now: Timestamp) {
+    let reason = not_ready_reason(all);
     for c in all.conditions.iter_mut().flatten() {
         if matches!(c.type_.as_str(), "Ready" | "ContainersReady") && c.status == "True" {
             c.status = "False".to_owned();

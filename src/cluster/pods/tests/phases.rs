@@ -16,6 +16,7 @@ fn phases() {
             is_over: over,
             runs: false,
             returns: false,
+            deletion: None,
             now: NOW,
         };
         let wanted = wanted(&status(json!({"phase": theirs})), &here);
@@ -34,6 +35,63 @@ fn phases() {
     assert_eq!(here("Running", "Running", true, true, ended(137)), "Failed");
     assert_eq!(here("Pending", "Pending", true, true, json!({"waiting": {}})), "Failed");
     assert_eq!(here("Running", "Running", true, true, runs()), "Failed");
+}
+
+/// They stayed as before the deletion: the generation, a sandbox that is gone, words of a pod that may be ready again.
+#[test]
+fn the_last_conditions_of_a_deleted_pod_are_the_kubelets() {
+    let pod = desired(Source::Api, "u1", spec());
+    let of = |phase: &str, state: Value| {
+        let condition = |kind: &str, truth: &str, more: Value| {
+            let mut all = json!({"type": kind, "status": truth, "observedGeneration": 1});
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            all
+        };
+        let unready =
+            json!({"reason": "ContainersNotReady", "message": "containers with unready status: [app]"});
+        status(json!({"phase": phase, "observedGeneration": 1,
+            "conditions": [condition("PodReadyToStartContainers", "True", json!({})),
+                condition("Ready", "False", unready.clone()), condition("ContainersReady", "False", unready),
+                condition("PodScheduled", "True", json!({})), condition("x/Foreign", "True", json!({}))],
+            "containerStatuses": [{"name": "app", "image": "b", "imageID": "", "ready": false, "restartCount": 0,
+                "state": state}]}))
+    };
+    let told = of("Running", json!({"terminated": {"exitCode": 5}}));
+    let here = Here {
+        pod: &pod,
+        status: &told,
+        is_leaving: true,
+        is_over: true,
+        runs: false,
+        returns: false,
+        deletion: Some(2),
+        now: NOW,
+    };
+    let theirs = of("Running", json!({"running": {}}));
+    let last = wanted(&theirs, &here);
+    let words = |status: &PodStatus| {
+        let all = status.conditions.iter().flatten();
+        let words = all.map(|c| {
+            let generation = c.observed_generation.unwrap_or_default();
+            format!("{} {} {generation} {:?} {:?}", c.type_, c.status, c.reason, c.message)
+        });
+        words.collect::<Vec<_>>()
+    };
+    assert_eq!(last.observed_generation, Some(2));
+    assert_eq!(
+        words(&last),
+        [
+            "x/Foreign True 1 None None",
+            "PodReadyToStartContainers False 2 None None",
+            "Ready False 2 Some(\"PodFailed\") None",
+            "ContainersReady False 2 Some(\"PodFailed\") None",
+            "PodScheduled True 2 None None",
+        ]
+    );
+    assert_eq!(patch(&last, &here, "u1"), None, "it is told once");
+    // While something runs it stays as it is: no request for the generation alone.
+    let stops = Here { is_over: false, runs: true, ..here };
+    assert_eq!(wanted(&theirs, &stops).observed_generation, Some(1));
 }
 
 #[test]
@@ -58,6 +116,7 @@ fn a_container_that_has_ended_for_good_does_not_run_again_and_hides_no_other() {
         is_over: false,
         runs: true,
         returns: false,
+        deletion: None,
         now: NOW,
     };
     let waits = json!({"waiting": {"reason": "PodStopped"}});
@@ -89,6 +148,7 @@ fn a_lost_container_behind_an_init_container_has_ended_too() {
         is_over: true,
         runs: false,
         returns: false,
+        deletion: None,
         now: NOW,
     };
     let of_app = |theirs: &PodStatus| {
@@ -134,6 +194,7 @@ fn ends_that_the_server_does_not_take_back() {
             is_over: false,
             runs: true,
             returns,
+            deletion: None,
             now: NOW,
         };
         let told = wanted(&ended, &here(&runs, false));
