@@ -106,7 +106,9 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     // A final phase never changes, and no final phase is reported while a container could run, or the sandbox runs: the
     // control plane would give its ports away.
     let could_run = !here.is_over && (here.is_leaving || here.runs) || any_runs(&all);
-    if is_terminal(theirs) || (is_terminal(&all) && could_run) {
+    // A mirror tells of a static pod, whatever others have written there: that may also return after an eviction.
+    let has_ended = is_terminal(theirs) && here.pod.source == Source::Api;
+    if has_ended || (is_terminal(&all) && could_run) {
         all.phase.clone_from(&theirs.phase);
         all.reason.clone_from(&theirs.reason);
         all.message.clone_from(&theirs.message);

@@ -37,6 +37,32 @@ fn phases() {
     assert_eq!(here("Running", "Running", true, true, runs()), "Failed");
 }
 
+/// A mirror whose phase somebody had patched to Failed stayed so, and that of a static pod that returned after an eviction.
+#[test]
+fn a_mirror_has_the_phase_of_its_static_pod() {
+    for (source, phase) in [(Source::File, "Running"), (Source::Http, "Running"), (Source::Api, "Failed")] {
+        let pod = desired(source, "u1", spec());
+        let told = status(
+            json!({"phase": "Running", "containerStatuses": [{"name": "app", "image": "b", "imageID": "",
+            "ready": true, "restartCount": 0, "state": {"running": {}}}]}),
+        );
+        let here = Here {
+            pod: &pod,
+            status: &told,
+            is_leaving: false,
+            is_over: false,
+            runs: true,
+            returns: false,
+            deletion: None,
+            now: NOW,
+        };
+        let theirs = status(json!({"phase": "Failed", "reason": "Evicted", "message": "why"}));
+        let told = wanted(&theirs, &here);
+        assert_eq!(told.phase.as_deref(), Some(phase), "{source:?}");
+        assert_eq!(told.reason.is_some(), phase == "Failed", "{source:?}");
+    }
+}
+
 /// They stayed as before the deletion: the generation, a sandbox that is gone, words of a pod that may be ready again.
 #[test]
 fn the_last_conditions_of_a_deleted_pod_are_the_kubelets() {
