@@ -3,6 +3,7 @@
 
 pub(super) mod last;
 mod readmit;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,6 @@ use super::orphans::{Sweep, vanished};
 use super::preempted::HURRIED;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
-use crate::base::order;
 use crate::base::table::Table;
 use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, Report, StopOrder, Target, Wish};
@@ -24,7 +24,7 @@ use crate::merge::{Change, Op};
 use crate::node::pressure::Pressures;
 use crate::plan;
 use crate::pod::owner::Owner;
-use crate::pod::{DesiredPod, PodKey, Source, is_final, priority};
+use crate::pod::{DesiredPod, PodKey, Source, is_final};
 use crate::recorder::{ObjectEvent, words};
 use crate::status;
 
@@ -65,8 +65,7 @@ impl Turn {
         pod.source == Source::Api && is_terminal && !is_here
     }
 
-    /// Admits running pods first, so that they keep their ports; then those for which others would be stopped, so that
-    /// none starts in vain; then by name, never by time.
+    /// Admits pods, see [`Turn::in_order`].
     pub(super) fn additions(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
         let mut resized = Vec::new();
         for pod in self.in_order(pods) {
@@ -79,18 +78,6 @@ impl Turn {
             }
         }
         resized.into_iter().for_each(|pod| self.addition(pod, now));
-    }
-
-    fn in_order(&self, mut pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
-        let first = |pod: &DesiredPod| {
-            let is_critical = priority::is_critical(pod);
-            let (runs, runs_containers) =
-                (self.runs(&pod.key, &pod.uid), self.runs_containers(&pod.key, &pod.uid));
-            // Of which only the sandbox is left holds its ports, but may have lost its room.
-            (!runs_containers, !runs, !is_critical, !self.precedes(pod), !self.is_needed_job(pod))
-        };
-        order::sort_by(&mut pods, |a, b| first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key)));
-        pods
     }
 
     fn addition(&mut self, pod: Arc<DesiredPod>, now: &Now) {
@@ -197,6 +184,7 @@ impl Turn {
         }
         entry.desired = Some(Arc::clone(&pod));
         self.node.sizes_earlier.remove(&pod.uid);
+        self.node.refused_earlier.remove(&pod.uid);
         self.node.sizes_kept.remove(&pod.key.to_string());
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }

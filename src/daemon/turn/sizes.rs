@@ -224,12 +224,15 @@ impl Entry {
     pub(super) fn with_resize(&self, status: &Arc<PodStatus>) -> Arc<PodStatus> {
         let Some(postponed) = self.postponed() else { return Arc::clone(status) };
         let mut status = PodStatus::clone(status);
+        let generation = postponed.pod.metadata.generation;
+        status.observed_generation = status.observed_generation.max(generation);
         status.conditions.get_or_insert_default().push(PodCondition {
             type_: "PodResizePending".to_owned(),
             status: "True".to_owned(),
             reason: Some(postponed.why.as_str().to_owned()),
             message: Some(postponed.message.clone()),
             last_transition_time: Some(status::seconds(postponed.since)),
+            observed_generation: generation,
             ..PodCondition::default()
         });
         Arc::new(status)

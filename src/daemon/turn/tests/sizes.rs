@@ -34,7 +34,7 @@ pub(super) fn small() -> Config {
 }
 
 /// One container with these requests.
-fn asks(words: &str, requests: &str) -> Arc<DesiredPod> {
+pub(super) fn asks(words: &str, requests: &str) -> Arc<DesiredPod> {
     pod_of(words, &format!("{{containers: [{{name: app, resources: {{requests: {{{requests}}}}}}}]}}"))
 }
 
