@@ -116,6 +116,7 @@ fn pods_are_attached_reached_kept_and_taken_off() {
     node.write("b.yaml", Pod::new("b").text());
     node.wait_running("a", "app");
     let b = node.wait_running("b", "app");
+    ["a", "b"].iter().for_each(|pod| node.wait_phase(pod, "Running"));
     let (ip_a, ip_b) = (address(&node, "a"), address(&node, "b"));
     assert!(ip_a.starts_with(&network.subnet) && ip_b.starts_with(&network.subnet), "{ip_a} {ip_b}");
     let all = node.pod("a").and_then(|pod| pod.status?.pod_ips).unwrap_or_default();
