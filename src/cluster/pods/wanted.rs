@@ -116,10 +116,10 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     let may_disrupt = is_terminal(&all) && !could_run;
     all.conditions = conditions(theirs, own, may_disrupt);
     if is_terminal(&all) || is_down {
-        not_ready(&mut all, here.now);
+        not_ready(&mut all, theirs, here.now);
     }
     if is_terminal(&all) && here.is_over {
-        ended(&mut all, here);
+        ended(&mut all, theirs, here);
     }
     all
 }
@@ -149,7 +149,7 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
     }
     all.reason = Some(DISPLACED.to_owned());
     all.message = Some(format!("A static pod of the node has its name: {}", by.origin.path));
-    not_ready(&mut all, now);
+    not_ready(&mut all, theirs, now);
     let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or_default();
     let changes = patch::diff(&json(theirs), &json(&all))?;
     // All of it is made from the server's status, of which a later one may be on its way.
@@ -273,7 +273,7 @@ fn conditions(theirs: &PodStatus, own: &PodStatus, may_disrupt: bool) -> Option<
 }
 
 /// Gives the conditions of a deleted pod of which nothing runs the kubelet's last words.
-fn ended(all: &mut PodStatus, here: &Here<'_>) {
+fn ended(all: &mut PodStatus, theirs: &PodStatus, here: &Here<'_>) {
     let reason = not_ready_reason(all);
     let owned = all.conditions.iter_mut().flatten().filter(|c| OWNED.contains(&c.type_.as_str()));
     for c in owned {
@@ -282,13 +282,19 @@ fn ended(all: &mut PodStatus, here: &Here<'_>) {
             "Ready" | "ContainersReady" if c.reason.as_deref() == Some(UNREADY) => {
                 (c.reason, c.message) = (Some(reason.to_owned()), None);
             }
-            "PodReadyToStartContainers" if c.status == "True" => {
-                c.status = "False".to_owned();
-                c.last_transition_time = Some(status::seconds(here.now));
-            }
+            "PodReadyToStartContainers" if c.status == "True" => is_false(c, theirs, here.now),
             _ => {}
         }
     }
+}
+
+/// Makes a condition false, since the server knows it so, or since now: another time at each look would be told each time.
+fn is_false(c: &mut PodCondition, theirs: &PodStatus, now: Timestamp) {
+    c.status = "False".to_owned();
+    let mut before = theirs.conditions.iter().flatten();
+    let known = before.find(|old| old.type_ == c.type_ && old.status == c.status);
+    let since = known.and_then(|old| old.last_transition_time.clone());
+    c.last_transition_time = Some(since.unwrap_or_else(|| status::seconds(now)));
 }
 
 /// Why a pod of this phase is not ready.
@@ -301,14 +307,13 @@ fn not_ready_reason(all: &PodStatus) -> &'static str {
 }
 
 /// Makes a pod that has ended, or is stopped, not ready, regardless of its last probe.
-fn not_ready(all: &mut PodStatus, now: Timestamp) {
+fn not_ready(all: &mut PodStatus, theirs: &PodStatus, now: Timestamp) {
     let reason = not_ready_reason(all);
     for c in all.conditions.iter_mut().flatten() {
         if matches!(c.type_.as_str(), "Ready" | "ContainersReady") && c.status == "True" {
-            c.status = "False".to_owned();
+            is_false(c, theirs, now);
             c.reason = Some(reason.to_owned());
             c.message = None;
-            c.last_transition_time = Some(status::seconds(now));
         }
     }
 }

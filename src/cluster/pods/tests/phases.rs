@@ -37,6 +37,48 @@ fn phases() {
     assert_eq!(here("Running", "Running", true, true, runs()), "Failed");
 }
 
+/// What a server has taken is not told once more, at whatever time: the deletion of a pod waits for that.
+#[test]
+fn what_was_told_is_told_once() {
+    let later = Timestamp::from_second(NOW.as_second() + 60).unwrap();
+    let states = [
+        json!({"waiting": {"reason": "ContainerCreating"}}),
+        json!({"running": {"startedAt": "2026-01-02T03:04:05Z"}}),
+        json!({"terminated": {"exitCode": 0}}),
+        json!({"terminated": {"exitCode": 137}}),
+    ];
+    let phases = ["Pending", "Running", "Succeeded", "Failed"];
+    let of = |phase: &str, state: &Value, truth: &str| {
+        let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
+            .map(|kind| json!({"type": kind, "status": truth, "observedGeneration": 1, "reason": "ContainersNotReady"}));
+        status(
+            json!({"phase": phase, "observedGeneration": 1, "conditions": conditions, "containerStatuses": [
+            {"name": "app", "image": "b", "imageID": "", "ready": true, "restartCount": 0, "state": state}]}),
+        )
+    };
+    let mut all = Vec::new();
+    for phase in phases {
+        for state in &states {
+            all.extend(["True", "False"].map(|truth| of(phase, state, truth)));
+        }
+    }
+    let flags = |bits: u32| [0, 1, 2, 3].map(|bit| bits & (1 << bit) != 0);
+    for source in [Source::File, Source::Api] {
+        let pod = desired(source, "u1", spec());
+        for (theirs, own) in all.iter().flat_map(|theirs| all.iter().map(move |own| (theirs, own))) {
+            for bits in 0..16 {
+                let [is_leaving, is_over, runs, returns] = flags(bits);
+                let deletion = is_leaving.then_some(2);
+                let here =
+                    Here { pod: &pod, status: own, is_leaving, is_over, runs, returns, deletion, now: NOW };
+                let told = wanted(theirs, &here);
+                let again = patch(&told, &Here { now: later, ..here }, "u1");
+                assert_eq!(again, None, "{source:?} {bits:04b} {theirs:?} {own:?}");
+            }
+        }
+    }
+}
+
 /// A mirror whose phase somebody had patched to Failed stayed so, and that of a static pod that returned after an eviction.
 #[test]
 fn a_mirror_has_the_phase_of_its_static_pod() {
@@ -114,7 +156,15 @@ fn the_last_conditions_of_a_deleted_pod_are_the_kubelets() {
             "PodScheduled True 2 None None",
         ]
     );
-    assert_eq!(patch(&last, &here, "u1"), None, "it is told once");
+    // It was told again at each look, with the time of that, and the pod stayed at its server.
+    let later = Timestamp::from_second(NOW.as_second() + 60).unwrap();
+    assert_eq!(patch(&last, &Here { now: later, ..here }, "u1"), None, "it is told once");
+    let ready = of("Running", json!({"terminated": {"exitCode": 5}}));
+    let mut ready = ready.clone();
+    ready.conditions.iter_mut().flatten().for_each(|c| c.status = "True".to_owned());
+    let here = Here { status: &ready, ..here };
+    let last = wanted(&theirs, &here);
+    assert_eq!(patch(&last, &Here { now: later, ..here }, "u1"), None, "also where the kept one was ready");
     // While something runs it stays as it is: no request for the generation alone.
     let stops = Here { is_over: false, runs: true, ..here };
     assert_eq!(wanted(&theirs, &stops).observed_generation, Some(1));
