@@ -48,7 +48,13 @@ pub fn write_in_turn(path: &Path, make: impl FnOnce() -> Vec<u8>) -> io::Result<
             step().and_then(|()| open_as(&beside, File::options().write(true).create(true).truncate(false)));
         let file = match opened {
             Ok(file) => file,
-            error => return replace(error, path, &beside, &[]),
+            // Something else in its place is removed; a regular file may be that of a process that writes it.
+            Err(error) => {
+                if fs::symlink_metadata(&beside).is_ok_and(|meta| !meta.is_file()) {
+                    let _gone = fs::remove_file(&beside);
+                }
+                return Err(error);
+            }
         };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if is_at(&file, &beside) => {

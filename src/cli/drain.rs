@@ -76,15 +76,16 @@ pub fn resume(options: &Options) -> Outcome {
         let by = if options.drain.shutdown { " by a shutdown" } else { "" };
         return Ok(print(&format!("the node is not drained{by}\n")));
     }
-    match lock::tell(root_dir, &options.directories.run) {
+    let told = lock::tell(root_dir, &options.directories.run);
+    if options.drain.shutdown && drain::read(&places(options)).is_some() {
+        // An operator's drain is not undone with that of a shutdown.
+        return Ok(print("the drain of the shutdown is undone; the node stays drained by an operator\n"));
+    }
+    match told {
         Notified::Nobody => {
             Ok(print("resumed; podkeeper is not running here: the next one starts the pods\n"))
         }
         Notified::Deaf => Err(lock::DEAF.to_owned()),
-        // An operator's drain is not undone with that of a shutdown.
-        Notified::Daemon(_) if options.drain.shutdown && drain::read(&places(options)).is_some() => {
-            Ok(print("the drain of the shutdown is undone; the node stays drained by an operator\n"))
-        }
         Notified::Daemon(pid) => {
             let begun = Instant::now();
             while view(&options.directories.run, pid).is_none_or(|view| view.is_some()) {
