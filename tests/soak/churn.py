@@ -19,6 +19,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -148,7 +149,7 @@ class Node:
         return {
             "containers": len(self.docker("ps", "-aq", "--no-trunc").stdout.split()),
             "Docker's container directories": count(base / "docker/lib/containers"),
-            "writable layers": count(base / "docker/lib/image/overlay2/layerdb/mounts"),
+            "writable layers": self.layers(),
             "pod directories": count(base / "docker/root/pods"),
             "log links": count(base / "docker/pods"),
             "cgroups": pod_cgroups(),
@@ -156,6 +157,15 @@ class Node:
             "threads": count(f"/proc/{pid}/task"),
             "descriptors": count(f"/proc/{pid}/fd"),
         }
+
+    def layers(self):
+        """Writable layers. On a full disk Docker refuses a container and leaves what it has begun of its layer, which no call
+        removes: its log names these."""
+        made = {path.name for path in (self.base / "docker/lib/image/overlay2/layerdb/mounts").glob("*")}
+        if len(made) > len(list((self.base / "docker/lib/containers").glob("*"))):
+            log = (self.base / "dockerd.log").read_text(errors="replace")
+            made -= set(re.findall(r"containers/create returned error: \w+ \S*/layerdb/mounts/([0-9a-f]{64})", log))
+        return len(made)
 
     def close(self):
         self.daemon.terminate()
