@@ -204,7 +204,7 @@ impl Turn {
             let (pod, status) = (Arc::clone(pod), Arc::new(pod.status.clone()));
             return PodView { stale, is_told: false, ..PodView::shown(pod, status) };
         }
-        let status = status::compute(&status::Input {
+        let mut status = status::compute(&status::Input {
             pod,
             observed: &Observed::default(),
             probes: &Probes::default(),
@@ -221,6 +221,9 @@ impl Turn {
             recursive_mounts: false,
             now: now.wall,
         });
+        if is_over {
+            self.take_ends_earlier(&pod.uid, &mut status);
+        }
         let is_kept = entry.is_some_and(|entry| entry.desired.is_some());
         let leaving = entry.and_then(|e| e.worker.as_ref()).and_then(|w| w.stopping).filter(|_| ends_untold);
         let view = PodView::shown(Arc::clone(pod), Arc::new(status));

@@ -37,6 +37,18 @@ impl Turn {
         }
     }
 
+    /// Gives the status of a deleted pod of which nothing is left the ends that an earlier daemon knew.
+    pub(in crate::daemon::turn) fn take_ends_earlier(&self, uid: &str, status: &mut PodStatus) {
+        if let Some(ended) = self.node.ends_earlier.get(uid) {
+            let PodStatus {
+                container_statuses, init_container_statuses, ephemeral_container_statuses, ..
+            } = ended.clone();
+            (status.container_statuses, status.init_container_statuses) =
+                (container_statuses, init_container_statuses);
+            status.ephemeral_container_statuses = ephemeral_container_statuses;
+        }
+    }
+
     /// Those of an earlier daemon that this one has to tell the next, because their server has told nothing yet.
     pub(in crate::daemon::turn) fn untold_ends(&self) -> impl Iterator<Item = Pod> {
         let merge = &self.merge;
@@ -62,14 +74,19 @@ impl Turn {
     }
 }
 
-/// How the containers of those pods of the API server ended that had failed for good under an earlier daemon, by UID.
+/// How the containers of those pods of the API server ended that had failed for good under an earlier daemon, or were deleted,
+/// by UID. What it had of a daemon before it comes without a spec.
 pub(in crate::daemon::turn) fn ends_of(earlier: &[Pod]) -> Table<String, PodStatus> {
     let is_local = |pod: &&Pod| {
         let source = pod.metadata.annotations.as_ref().and_then(|all| all.get(CONFIG_SOURCE));
         source.is_some_and(|source| source != Source::Api.as_str())
     };
     let failed = earlier.iter().filter(|pod| !is_local(pod)).filter_map(|pod| {
-        let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Failed"))?;
+        let status = pod.status.as_ref()?;
+        let is_deleted = pod.metadata.deletion_timestamp.is_some() || pod.spec.is_none();
+        if status.phase.as_deref() != Some("Failed") && !is_deleted {
+            return None;
+        }
         let ended = |all: &Option<Vec<ContainerStatus>>| {
             all.iter().flatten().all(|it| it.state.as_ref().is_some_and(|state| state.terminated.is_some()))
         };

@@ -3,10 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::json;
+
+use super::cluster;
 use super::evicted::{eviction, later, running};
 use super::rig::{Rig, pod, with_port};
 use super::uids::two;
-use crate::daemon::turn::Event;
+use crate::base::clock::Timestamp;
+use crate::base::table::{Set, Table};
+use crate::daemon::turn::{Earlier, Event};
 use crate::pod::Source;
 use crate::source::{FromSource, PodSet, SourceUpdate};
 
@@ -122,4 +129,44 @@ fn their_volumes_are_removed_while_a_source_is_silent() {
         (refused.removals.concat().join(" "), refused.shown()),
         ("e-1".into(), "d Pending, e Failed NodePorts".into())
     );
+}
+
+/// Regression: a pod of a job that had ended well while it was deleted was told as failed when the daemon ended before its server
+/// had heard of it: nothing was left of its containers.
+#[test]
+fn how_a_deleted_pod_ended_is_told_by_the_next_daemon() {
+    let at = Some(Time(Timestamp::UNIX_EPOCH));
+    let written = |deleted: bool| {
+        let status = json!({"phase": "Running", "containerStatuses": [{"name": "app", "image": "i", "imageID": "",
+            "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 0}}}]});
+        Pod {
+            metadata: ObjectMeta {
+                uid: Some("web-1".to_owned()),
+                deletion_timestamp: at.clone().filter(|_| deleted),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PodSpec::default()),
+            status: serde_json::from_value(status).unwrap(),
+        }
+    };
+    for (deleted, ends) in [(true, 1), (false, 0)] {
+        let mut pods = vec![written(deleted)];
+        for _ in 0..2 {
+            let mut rig = cluster::rig();
+            let earlier = Earlier { pods, ..Earlier::default() };
+            rig.turn.restore_unfinished(earlier, Set::new(), Table::new());
+            rig.list(&[]);
+            pods = rig.snapshot().docker.replaced;
+            assert_eq!(pods.len(), ends, "for the one after it");
+            let web = cluster::of_server(pod("web"), |pod| pod.metadata.deletion_timestamp = at.clone());
+            cluster::set(&mut rig, &[web], None);
+            let view = rig.snapshot().pods[0].clone();
+            assert!(view.is_over && view.is_told);
+            let codes = view.status.container_statuses.iter().flatten().filter_map(|c| {
+                let ended = c.state.as_ref()?.terminated.as_ref()?;
+                Some(ended.exit_code)
+            });
+            assert_eq!(codes.collect::<Vec<_>>(), vec![0; ends], "{deleted}");
+        }
+    }
 }
