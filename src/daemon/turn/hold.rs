@@ -178,6 +178,8 @@ impl Turn {
         now: &Now,
     ) {
         let since = self.waits_since(&pod, now);
+        // It keeps its room from now on.
+        self.node.refused_earlier.remove(&pod.uid);
         self.entries.get_or_default(pod.key.clone()).waited = Some((pod.uid.clone(), since));
         self.due.replace(until, Due::After(pod.key.clone()));
         let message = format!("Waits for {missing}; starts anyway after {} s.", after.timeout.as_secs());

@@ -43,12 +43,33 @@ fn what_was_refused_takes_no_room_of_what_ran_or_waited() {
         next.want(&both);
         next.list(if runs { &["web/web-1/POD exited", "web/web-1/app exited"] } else { &[] });
         assert_eq!(next.shown(), expected);
+        // One that waits now, and was refused by an earlier daemon, has its room like others.
+        let mut third = Rig::with(small());
+        third.goes_on_from(&rejecting(&first).snapshot());
+        third.list(&[]);
+        third.want(std::slice::from_ref(&first));
+        third.want(&both);
+        assert_eq!(third.shown(), expected);
+        third.handle(marker(1, Some(10)));
+        third.gone("web");
+        third.handle(Event::Drain(None));
+        assert_eq!(third.shown(), expected);
         // Without the one before, the refused one has its turn.
         next.want(std::slice::from_ref(&refused));
         next.gone("web");
         assert_eq!(next.shown(), "a Pending");
         assert!(next.turn.node.refused_earlier.is_empty());
     }
+}
+
+/// A daemon that has refused this pod for want of room.
+fn rejecting(pod: &Arc<DesiredPod>) -> Rig {
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(&[asks("b", "cpu: 1500m")]);
+    rig.want(&[asks("b", "cpu: 1500m"), Arc::clone(pod)]);
+    assert!(rig.shown().contains("web Failed OutOfcpu"), "{}", rig.shown());
+    rig
 }
 
 fn verdict(pod: &DesiredPod, others: &[&DesiredPod]) -> String {
