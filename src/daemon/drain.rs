@@ -113,21 +113,17 @@ fn parse(bytes: &[u8]) -> Option<(Drain, By)> {
 ///
 /// # Errors
 /// An error of the root directory's file system.
-pub fn write(places: &Places, this_boot: Option<&str>, make: impl Fn() -> (Drain, By)) -> io::Result<Drain> {
+pub fn write(places: &Places, this_boot: Option<&str>, make: impl Fn() -> (Drain, By)) -> io::Result<()> {
     let [of_boot, path] = places.all();
     let put = |path: &Path, boot: Option<&str>| {
-        let mut written = None;
         durable::write_in_turn(path, || {
-            let (mut drain, by) = make();
-            drain.boot = boot.map(str::to_owned).or(drain.boot);
-            let text = text(&drain, by);
-            written = Some(drain);
-            text.into_bytes()
-        })?;
-        written.ok_or_else(|| io::Error::other("it was not written"))
+            let (drain, by) = make();
+            let boot = boot.map(str::to_owned).or(drain.boot);
+            text(&Drain { boot, ..drain }, by).into_bytes()
+        })
     };
     match put(&path, None) {
-        Ok(drain) => durable::remove(&of_boot).map(|()| drain),
+        Ok(()) => durable::remove(&of_boot),
         Err(error) if this_boot.is_some() => put(&of_boot, this_boot).map_err(|_| error),
         Err(error) => Err(error),
     }

@@ -11,6 +11,7 @@ use super::aliases::Taken;
 use super::evicted::{Evicted, Evictions};
 use super::hold::{Held, Why};
 use super::networks::Elsewhere;
+use super::pods::last::copy_ends;
 use super::sizes::Postponed;
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::limits;
@@ -105,10 +106,7 @@ impl Blocked {
             Blocked::Evicted(evicted) => &mut evicted.status,
             Blocked::Held(_) | Blocked::Postponed(_) => return None,
         };
-        let shown = Arc::make_mut(status);
-        shown.container_statuses.clone_from(&last.container_statuses);
-        shown.init_container_statuses.clone_from(&last.init_container_statuses);
-        shown.ephemeral_container_statuses.clone_from(&last.ephemeral_container_statuses);
+        copy_ends(last, Arc::make_mut(status));
         Some(Arc::clone(status))
     }
 }

@@ -2,8 +2,8 @@
 //! workers' reports.
 
 pub(super) mod last;
+mod order;
 mod readmit;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,6 +3,12 @@
 use super::*;
 use crate::cluster::pods::wanted::wanted;
 
+/// A pod that runs.
+fn here_runs<'a>(pod: &'a DesiredPod, status: &'a PodStatus) -> Here<'a> {
+    let (is_leaving, is_over, runs, returns) = (false, false, true, false);
+    Here { pod, status, is_leaving, is_over, runs, returns, deletion: None, now: NOW }
+}
+
 #[test]
 fn phases() {
     let here = |phase: &str, theirs: &str, leaving: bool, over: bool, state: Value| {
@@ -88,16 +94,7 @@ fn a_mirror_has_the_phase_of_its_static_pod() {
             json!({"phase": "Running", "containerStatuses": [{"name": "app", "image": "b", "imageID": "",
             "ready": true, "restartCount": 0, "state": {"running": {}}}]}),
         );
-        let here = Here {
-            pod: &pod,
-            status: &told,
-            is_leaving: false,
-            is_over: false,
-            runs: true,
-            returns: false,
-            deletion: None,
-            now: NOW,
-        };
+        let here = here_runs(&pod, &told);
         let theirs = status(json!({"phase": "Failed", "reason": "Evicted", "message": "why"}));
         let told = wanted(&theirs, &here);
         assert_eq!(told.phase.as_deref(), Some(phase), "{source:?}");
@@ -185,16 +182,7 @@ fn a_container_that_has_ended_for_good_does_not_run_again_and_hides_no_other() {
     let (ended, runs) = (json!({"terminated": {"exitCode": 0}}), json!({"running": {}}));
     // Stopped for a while, and running again: both of them.
     let told = status(list(runs.clone(), runs.clone()));
-    let here = Here {
-        pod: &pod,
-        status: &told,
-        is_leaving: false,
-        is_over: false,
-        runs: true,
-        returns: false,
-        deletion: None,
-        now: NOW,
-    };
+    let here = here_runs(&pod, &told);
     let waits = json!({"waiting": {"reason": "PodStopped"}});
     let back = wanted(&status(list(ended.clone(), waits)), &here);
     assert_eq!(back, status(list(ended.clone(), runs)));

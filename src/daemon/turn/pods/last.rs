@@ -40,12 +40,7 @@ impl Turn {
     /// Gives the status of a deleted pod of which nothing is left the ends that an earlier daemon knew.
     pub(in crate::daemon::turn) fn take_ends_earlier(&self, uid: &str, status: &mut PodStatus) {
         if let Some(ended) = self.node.ends_earlier.get(uid) {
-            let PodStatus {
-                container_statuses, init_container_statuses, ephemeral_container_statuses, ..
-            } = ended.clone();
-            (status.container_statuses, status.init_container_statuses) =
-                (container_statuses, init_container_statuses);
-            status.ephemeral_container_statuses = ephemeral_container_statuses;
+            copy_ends(ended, status);
         }
     }
 
@@ -81,7 +76,7 @@ pub(in crate::daemon::turn) fn ends_of(earlier: &[Pod]) -> Table<String, PodStat
         let source = pod.metadata.annotations.as_ref().and_then(|all| all.get(CONFIG_SOURCE));
         source.is_some_and(|source| source != Source::Api.as_str())
     };
-    let failed = earlier.iter().filter(|pod| !is_local(pod)).filter_map(|pod| {
+    let known = earlier.iter().filter(|pod| !is_local(pod)).filter_map(|pod| {
         let status = pod.status.as_ref()?;
         let is_deleted = pod.metadata.deletion_timestamp.is_some() || pod.spec.is_none();
         if status.phase.as_deref() != Some("Failed") && !is_deleted {
@@ -92,17 +87,19 @@ pub(in crate::daemon::turn) fn ends_of(earlier: &[Pod]) -> Table<String, PodStat
         };
         let has_any = status.container_statuses.as_ref().is_some_and(|all| !all.is_empty());
         let has_ended = has_any && ended(&status.container_statuses);
-        has_ended.then(|| Some((pod.metadata.uid.clone()?, ends(status)))).flatten()
+        if !has_ended {
+            return None;
+        }
+        let mut ends = PodStatus { phase: status.phase.clone(), ..PodStatus::default() };
+        copy_ends(status, &mut ends);
+        Some((pod.metadata.uid.clone()?, ends))
     });
-    failed.collect()
+    known.collect()
 }
 
-fn ends(status: &PodStatus) -> PodStatus {
-    PodStatus {
-        phase: status.phase.clone(),
-        container_statuses: status.container_statuses.clone(),
-        init_container_statuses: status.init_container_statuses.clone(),
-        ephemeral_container_statuses: status.ephemeral_container_statuses.clone(),
-        ..PodStatus::default()
-    }
+/// Shows the containers of a pod as they are in this status.
+pub(in crate::daemon::turn) fn copy_ends(of: &PodStatus, shown: &mut PodStatus) {
+    shown.container_statuses.clone_from(&of.container_statuses);
+    shown.init_container_statuses.clone_from(&of.init_container_statuses);
+    shown.ephemeral_container_statuses.clone_from(&of.ephemeral_container_statuses);
 }

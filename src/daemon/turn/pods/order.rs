@@ -1,4 +1,4 @@
-//! Whose turn it is when several pods are judged together.
+//! The order in which pods that come together are judged.
 //!
 //! Never here: a time. The same pods give the same order in each daemon.
 
@@ -19,8 +19,8 @@ impl Turn {
                 (self.runs(&pod.key, &pod.uid), self.runs_containers(&pod.key, &pod.uid));
             let (is_needed, was_refused) = (self.is_needed_job(pod), self.was_refused(pod));
             // Of which only the sandbox is left holds its ports, but may have lost its room.
-            let has_room = (!runs_containers, !runs);
-            (has_room, !is_critical, !self.precedes(pod), !is_needed, was_refused)
+            let has_none = (!runs_containers, !runs);
+            (has_none, !is_critical, !self.precedes(pod), !is_needed, was_refused)
         };
         order::sort_by(&mut pods, |a, b| first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key)));
         pods
