@@ -70,6 +70,7 @@ impl Engine {
             reachable: self.answers(),
             stopping: Set::new(),
             replaced: Vec::new(),
+            refused: Set::new(),
             version: self.version().cloned(),
             problem: self.problem().map(str::to_owned),
         }

@@ -208,6 +208,9 @@ impl Turn {
             Why::Drained | Why::RuntimeClass | Why::Cycle => None,
         };
         let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
+        if why == Why::Drained && self.was_refused(&pod) {
+            self.node.refused_earlier.insert(pod.uid.clone());
+        }
         self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));
         if why == Why::Drained {
             // It waits anew when the node is resumed.

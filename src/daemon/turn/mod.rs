@@ -206,6 +206,8 @@ pub struct Earlier {
     pub stopping: Set<String>,
     /// Its pods, and the earlier versions that it knew.
     pub pods: Vec<Pod>,
+    /// UIDs of those that had been refused before it began, and that it has not run.
+    pub refused: Set<String>,
 }
 
 impl Earlier {
@@ -213,7 +215,8 @@ impl Earlier {
     #[must_use]
     pub fn of(file: StatusFile) -> Earlier {
         let pods = file.pods.into_iter().chain(file.docker.replaced).collect();
-        Earlier { pods, evictions: file.evictions, stopping: file.docker.stopping }
+        let (stopping, refused) = (file.docker.stopping, file.docker.refused);
+        Earlier { pods, evictions: file.evictions, stopping, refused }
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) struct NodeState {
     pub(super) sizes_kept: Resized,
     /// How the containers of those ended that had failed for good, by UID, while an API server may have to hear of it.
     pub(super) ends_earlier: Table<String, PodStatus>,
-    /// UIDs of those that it had refused, until they run.
+    /// UIDs of those that it had refused, and of those that this one had refused before the node was drained, until they run.
     pub(super) refused_earlier: Set<String>,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
@@ -77,7 +77,8 @@ impl Turn {
             self.node.ends_earlier = pods::last::ends_of(&earlier.pods);
         }
         let refused = earlier.pods.iter().filter(|pod| pod.status.as_ref().is_some_and(status::is_rejected));
-        self.node.refused_earlier = order::set(refused.filter_map(|pod| pod.metadata.uid.clone()));
+        self.node.refused_earlier = earlier.refused;
+        self.node.refused_earlier.extend(refused.filter_map(|pod| pod.metadata.uid.clone()));
         self.node.pods_earlier = earlier.pods;
     }
 

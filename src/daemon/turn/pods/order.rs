@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::base::order;
+use crate::base::table::Set;
 use crate::daemon::turn::Turn;
 use crate::pod::{DesiredPod, priority};
 
@@ -26,8 +27,18 @@ impl Turn {
         pods
     }
 
+    /// UIDs of pods that were refused, have not run since, and are not refused now: a drained node judges no pod, and the
+    /// next daemon has to know them. A source that nobody has heard yet may still tell them.
+    pub(in crate::daemon::turn) fn refused_earlier(&self) -> Set<String> {
+        let refused = &self.node.refused_earlier;
+        if refused.is_empty() || !self.all_heard() {
+            return refused.clone();
+        }
+        self.merge.pods().map(|pod| &pod.uid).filter(|uid| refused.contains(*uid)).cloned().collect()
+    }
+
     /// Whether this version was refused, here or by an earlier daemon: it takes no room of one that ran or waited.
-    fn was_refused(&self, pod: &DesiredPod) -> bool {
+    pub(in crate::daemon::turn) fn was_refused(&self, pod: &DesiredPod) -> bool {
         let refused = self.entries.get(&pod.key).and_then(|entry| entry.rejected());
         refused.is_some_and(|it| it.pod.uid == pod.uid) || self.node.refused_earlier.contains(&pod.uid)
     }

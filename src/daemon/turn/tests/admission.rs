@@ -11,6 +11,7 @@ use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::node::pressure::Pressures;
 use crate::pod::after::AFTER;
 use crate::pod::{DesiredPod, Source};
+use crate::status::snapshot::Snapshot;
 
 /// Regression: after a drain, and at a start where nothing ran, a pod that had been refused came first by its name, and the one
 /// that had had the room was refused for good. The same for one that waits for others, and keeps its room meanwhile.
@@ -43,6 +44,19 @@ fn what_was_refused_takes_no_room_of_what_ran_or_waited() {
         next.want(&both);
         next.list(if runs { &["web/web-1/POD exited", "web/web-1/app exited"] } else { &[] });
         assert_eq!(next.shown(), expected);
+        // Two daemons in a row on the drained node, which judge no pod.
+        let drained = |before: &Snapshot| {
+            let mut rig = Rig::with(small());
+            rig.goes_on_from(before);
+            rig.handle(marker(1, Some(10)));
+            rig.list(&[]);
+            rig.want(&both);
+            assert_eq!(rig.shown(), "a Pending NodeShutdown, web Pending NodeShutdown");
+            rig
+        };
+        let mut last = drained(&drained(&before).snapshot());
+        last.handle(Event::Drain(None));
+        assert_eq!(last.shown(), expected);
         // One that waits now, and was refused by an earlier daemon, has its room like others.
         let mut third = Rig::with(small());
         third.goes_on_from(&rejecting(&first).snapshot());

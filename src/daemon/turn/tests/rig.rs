@@ -271,6 +271,7 @@ impl Rig {
             evictions: before.evictions.clone(),
             stopping: before.docker.stopping.clone(),
             pods: before.pods.iter().map(written).chain(before.docker.replaced.clone()).collect(),
+            refused: before.docker.refused.clone(),
         };
         self.turn.restore_unfinished(earlier, Set::new(), Table::new());
     }
