@@ -355,12 +355,13 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
     if view.status.reason.as_deref() == Some(UNMANAGED) {
         return None;
     }
+    let none = PodStatus::default();
     let Some(copy) = copy else {
         let node =
             world.uid.filter(|_| pod.source != Source::Api && view.is_kept && view.leaving.is_none())?;
         return Some(Ask::MakeMirror(mirror::body(pod, world.node, node)));
     };
-    let uid = uid(copy);
+    let (uid, theirs) = (uid(copy), copy.status.as_ref().unwrap_or(&none));
     match (pod.source, mirror::mirrored(copy)) {
         // A different pod of that name.
         (Source::Api, None) if uid != pod.uid => return None,
@@ -379,10 +380,12 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
             if !is_of_it {
                 return None;
             }
+            // As after a preemption: only a new mirror can show it.
+            if view.leaving.is_none() && wanted::runs_again(pod, theirs, &view.status) {
+                return Some(Ask::DropMirror(uid));
+            }
         }
     }
-    let none = PodStatus::default();
-    let theirs = copy.status.as_ref().unwrap_or(&none);
     // A server whose data went back to an older state does not know any more that the pod has ended.
     if !view.is_told && (wanted::is_terminal(theirs) || !wanted::is_terminal(&view.status)) {
         return None;

@@ -107,14 +107,15 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     // control plane would give its ports away.
     let could_run = !here.is_over && (here.is_leaving || here.runs) || any_runs(&all);
     // A mirror tells of a static pod, whatever others have written there: that may also return after an eviction.
-    let has_ended = is_terminal(theirs) && here.pod.source == Source::Api;
+    let is_mirror = here.pod.source != Source::Api;
+    let has_ended = is_terminal(theirs) && !is_mirror;
     if has_ended || (is_terminal(&all) && could_run) {
         all.phase.clone_from(&theirs.phase);
         all.reason.clone_from(&theirs.reason);
         all.message.clone_from(&theirs.message);
     }
     let may_disrupt = is_terminal(&all) && !could_run;
-    all.conditions = conditions(theirs, own, may_disrupt);
+    all.conditions = conditions(theirs, own, may_disrupt, is_mirror);
     if is_terminal(&all) || is_down {
         not_ready(&mut all, theirs, here.now);
     }
@@ -162,9 +163,20 @@ pub fn displaced(theirs: &PodStatus, by: &DesiredPod, pod: &Pod, now: Timestamp)
 fn keep_ends(pod: &DesiredPod, theirs: &PodStatus, all: &mut PodStatus) {
     let lists = [&mut all.init_container_statuses, &mut all.container_statuses];
     for c in lists.into_iter().flatten().flatten().filter(|c| !has_ended(c)) {
-        let before = all_of(theirs).find(|before| before.name == c.name);
-        before.filter(|before| stays_ended(pod, before)).into_iter().for_each(|before| c.clone_from(before));
+        ended_before(pod, theirs, &c.name).into_iter().for_each(|before| c.clone_from(before));
     }
+}
+
+/// Whether a main container runs that the server was told to have ended for good: of that it takes no status.
+#[must_use]
+pub fn runs_again(pod: &DesiredPod, theirs: &PodStatus, own: &PodStatus) -> bool {
+    let mut running = own.container_statuses.iter().flatten().filter(|c| is_running(c));
+    running.any(|c| ended_before(pod, theirs, &c.name).is_some())
+}
+
+/// The status of the container of this name, if the server was told that it has ended for good.
+fn ended_before<'a>(pod: &DesiredPod, theirs: &'a PodStatus, name: &str) -> Option<&'a ContainerStatus> {
+    all_of(theirs).find(|before| before.name == name).filter(|before| stays_ended(pod, before))
 }
 
 /// Shows containers that have ended since the server's status, and are not always restarted, as stopped.
@@ -251,13 +263,20 @@ fn containers(
     Some(merged.collect())
 }
 
-/// Conditions of other components from the server, then ours. An unchanged condition keeps its time.
-fn conditions(theirs: &PodStatus, own: &PodStatus, may_disrupt: bool) -> Option<Vec<PodCondition>> {
+/// Conditions of other components from the server, then ours. An unchanged condition keeps its time. A static pod that runs
+/// again is disrupted no more, and its node alone disrupts it.
+fn conditions(
+    theirs: &PodStatus,
+    own: &PodStatus,
+    may_disrupt: bool,
+    is_mirror: bool,
+) -> Option<Vec<PodCondition>> {
     let before = theirs.conditions.as_deref().unwrap_or_default();
     let Some(ours) = &own.conditions else { return theirs.conditions.clone() };
     let own_types = order::set(ours.iter().map(|c| c.type_.as_str()));
     let is_owned = |kind: &str| {
-        OWNED.contains(&kind) || kind == DISRUPTION && may_disrupt && own_types.contains(DISRUPTION)
+        let is_ours = if own_types.contains(DISRUPTION) { may_disrupt } else { is_mirror };
+        OWNED.contains(&kind) || kind == DISRUPTION && is_ours
     };
     let foreign = before.iter().filter(|c| !is_owned(&c.type_)).cloned();
     let owned = ours.iter().filter(|c| is_owned(&c.type_)).map(|c| {

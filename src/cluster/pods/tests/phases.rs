@@ -102,6 +102,56 @@ fn a_mirror_has_the_phase_of_its_static_pod() {
     }
 }
 
+/// Regression: a static pod that is not always restarted, and that returned after a preemption, was shown as ended and as
+/// disrupted for good: the API server takes no status of a container that runs again.
+#[test]
+fn a_static_pod_that_returns_gets_a_new_mirror() {
+    let ended = |code: i32| {
+        json!({"phase": "Failed", "reason": "Preempting", "conditions": [{"type": "DisruptionTarget", "status": "True"}],
+            "containerStatuses": [{"name": "app", "image": "b", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"terminated": {"exitCode": code}}}]})
+    };
+    let mirror = |spec: &Value, theirs: Value| {
+        let own = PodView {
+            pod: Arc::new(desired(Source::File, "h1", spec.clone())),
+            ..view(Source::File, "h1", running())
+        };
+        Rig::new(vec![own], vec![mirror_copy("m1", "h1", theirs)])
+    };
+    let always = json!({"containers": [{"name": "app", "image": "b"}]});
+    let on_failure = json!({"containers": [{"name": "app", "image": "b"}], "restartPolicy": "OnFailure"});
+    for (spec, code, is_new) in
+        [(&spec(), 137, true), (&on_failure, 0, true), (&on_failure, 137, false), (&always, 137, false)]
+    {
+        let mut rig = mirror(spec, ended(code));
+        let ask = rig.ask();
+        if !is_new {
+            let Ask::Status(body) = &ask else { panic!("{ask:?}") };
+            let gone = json!({"$patch": "delete", "type": "DisruptionTarget"});
+            let told = body["status"]["conditions"].as_array().unwrap();
+            assert!(told.contains(&gone), "{spec} {code}: {told:?}");
+            assert!(body["status"]["containerStatuses"][0]["state"]["running"].is_object(), "{body}");
+            continue;
+        }
+        assert_eq!(ask, Ask::DropMirror("m1".into()), "{spec} {code}");
+        rig.answer(ask, Answer::Done(json!({})));
+        let ask = rig.ask();
+        assert!(matches!(ask, Ask::MakeMirror(_)), "{ask:?}");
+        let made = mirror_copy("m2", "h1", json!({"phase": "Pending"}));
+        rig.answer(ask, Answer::Done(serde_json::to_value(&*made).unwrap()));
+        rig.watch(vec![made]);
+        assert!(matches!(rig.ask(), Ask::Status(body) if body["metadata"]["uid"] == "m2"), "{spec} {code}");
+        // While it is being stopped, what the server has stays.
+        let mut rig = mirror(spec, ended(code));
+        rig.views[0].leaving = Some(NOW);
+        assert!(!matches!(rig.next(), Next::Ask(_, Ask::DropMirror(_))), "{spec} {code}");
+    }
+    // A pod of the server stays what it was.
+    let own = view(Source::Api, "u1", running());
+    let mut rig = Rig::new(vec![own], vec![api_copy("u1", "5", ended(137), false)]);
+    assert!(!matches!(rig.next(), Next::Ask(_, Ask::DropMirror(_))));
+}
+
 /// They stayed as before the deletion: the generation, a sandbox that is gone, words of a pod that may be ready again.
 #[test]
 fn the_last_conditions_of_a_deleted_pod_are_the_kubelets() {
