@@ -122,6 +122,9 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     if is_terminal(&all) && here.is_over {
         ended(&mut all, theirs, here);
     }
+    if may_disrupt && !has_owned(own) {
+        all.conditions.iter_mut().flatten().for_each(|c| without_sandbox(c, theirs, here.now));
+    }
     all
 }
 
@@ -264,7 +267,7 @@ fn containers(
 }
 
 /// Conditions of other components from the server, then ours. An unchanged condition keeps its time. A static pod that runs
-/// again is disrupted no more, and its node alone disrupts it.
+/// again is disrupted no more, and its node alone disrupts it. An evicted pod has the others as it had them before.
 fn conditions(
     theirs: &PodStatus,
     own: &PodStatus,
@@ -274,9 +277,10 @@ fn conditions(
     let before = theirs.conditions.as_deref().unwrap_or_default();
     let Some(ours) = &own.conditions else { return theirs.conditions.clone() };
     let own_types = order::set(ours.iter().map(|c| c.type_.as_str()));
+    let has_owned = has_owned(own);
     let is_owned = |kind: &str| {
         let is_ours = if own_types.contains(DISRUPTION) { may_disrupt } else { is_mirror };
-        OWNED.contains(&kind) || kind == DISRUPTION && is_ours
+        has_owned && OWNED.contains(&kind) || kind == DISRUPTION && is_ours
     };
     let foreign = before.iter().filter(|c| !is_owned(&c.type_)).cloned();
     let owned = ours.iter().filter(|c| is_owned(&c.type_)).map(|c| {
@@ -291,6 +295,11 @@ fn conditions(
     Some(foreign.chain(owned).collect())
 }
 
+/// Whether this node tells conditions of the pod; of an evicted one it tells only that.
+fn has_owned(own: &PodStatus) -> bool {
+    own.conditions.iter().flatten().any(|c| OWNED.contains(&c.type_.as_str()))
+}
+
 /// Gives the conditions of a deleted pod of which nothing runs the kubelet's last words.
 fn ended(all: &mut PodStatus, theirs: &PodStatus, here: &Here<'_>) {
     let reason = not_ready_reason(all);
@@ -301,9 +310,15 @@ fn ended(all: &mut PodStatus, theirs: &PodStatus, here: &Here<'_>) {
             "Ready" | "ContainersReady" if c.reason.as_deref() == Some(UNREADY) => {
                 (c.reason, c.message) = (Some(reason.to_owned()), None);
             }
-            "PodReadyToStartContainers" if c.status == "True" => is_false(c, theirs, here.now),
-            _ => {}
+            _ => without_sandbox(c, theirs, here.now),
         }
+    }
+}
+
+/// Tells that the sandbox is gone.
+fn without_sandbox(c: &mut PodCondition, theirs: &PodStatus, now: Timestamp) {
+    if c.type_ == "PodReadyToStartContainers" && c.status == "True" {
+        is_false(c, theirs, now);
     }
 }
 

@@ -43,6 +43,42 @@ fn phases() {
     assert_eq!(here("Running", "Running", true, true, runs()), "Failed");
 }
 
+/// The conditions of [`crate::status::evicted`].
+fn evicted_conditions() -> Option<Vec<PodCondition>> {
+    status(json!({"conditions": [{"type": "DisruptionTarget", "status": "True"}]})).conditions
+}
+
+/// Regression: at the server it had the condition DisruptionTarget alone; the kubelet's has all.
+#[test]
+fn an_evicted_pod_keeps_its_conditions_and_is_not_ready() {
+    let pod = desired(Source::Api, "u1", spec());
+    let condition = |kind: &str| json!({"type": kind, "status": "True"});
+    let kinds =
+        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled", "x/Foreign"];
+    let theirs = status(json!({"phase": "Running", "conditions": kinds.map(condition)}));
+    let own = PodStatus {
+        conditions: evicted_conditions(),
+        ..status(json!({"phase": "Failed", "reason": "Evicted"}))
+    };
+    let words = |here: &Here<'_>| {
+        let told = wanted(&theirs, here);
+        let all = told.conditions.iter().flatten();
+        let words = all.map(|c| format!("{} {} {}", c.type_, c.status, c.reason.as_deref().unwrap_or("-")));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let here = Here { runs: false, ..here_runs(&pod, &own) };
+    assert_eq!(
+        words(&here),
+        "PodReadyToStartContainers False -, Initialized True -, Ready False PodFailed, ContainersReady False PodFailed, \
+         PodScheduled True -, x/Foreign True -, DisruptionTarget True -"
+    );
+    let stops = words(&Here { runs: true, ..here });
+    assert!(
+        stops.starts_with("PodReadyToStartContainers True -, Initialized True -, Ready True -"),
+        "{stops}"
+    );
+}
+
 /// What a server has taken is not told once more, at whatever time: the deletion of a pod waits for that.
 #[test]
 fn what_was_told_is_told_once() {
@@ -68,10 +104,13 @@ fn what_was_told_is_told_once() {
             all.extend(["True", "False"].map(|truth| of(phase, state, truth)));
         }
     }
+    let mut evicted = all.clone();
+    evicted.iter_mut().for_each(|own| own.conditions.clone_from(&evicted_conditions()));
+    let owns: Vec<&PodStatus> = all.iter().chain(&evicted).collect();
     let flags = |bits: u32| [0, 1, 2, 3].map(|bit| bits & (1 << bit) != 0);
     for source in [Source::File, Source::Api] {
         let pod = desired(source, "u1", spec());
-        for (theirs, own) in all.iter().flat_map(|theirs| all.iter().map(move |own| (theirs, own))) {
+        for (theirs, own) in all.iter().flat_map(|theirs| owns.iter().map(move |own| (theirs, *own))) {
             for bits in 0..16 {
                 let [is_leaving, is_over, runs, returns] = flags(bits);
                 let deletion = is_leaving.then_some(2);
