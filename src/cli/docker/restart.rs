@@ -4,6 +4,8 @@
 //!
 //! Never here: killing a process. A killed sandbox would take the network away from hooks that still need it.
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::{engine, target};
 use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
@@ -25,6 +27,9 @@ pub fn run(options: &Options, name: &str) -> Outcome {
     if let Some(drain) = &status.file.drain {
         return Err(format!("the node is drained since {:.0}: no pod of it is started", drain.since));
     }
+    if let Some(why) = failed(pod) {
+        return Err(format!("nothing of pod {full} runs, and so nothing is restarted: {why}"));
+    }
     pods::must_answer(&options.directories.run, &status.file)?;
     let docker = engine::docker(&crate::cli::flags::endpoint(&status.file.docker.endpoint)?)?;
     let (key, uid) = added::identity(pod);
@@ -44,6 +49,16 @@ pub fn run(options: &Options, name: &str) -> Outcome {
     };
     print(&format!("pod/{full} {}\n", if asked { "restarting" } else { "is restarting already" }));
     Ok(Exit::Ok)
+}
+
+/// Why a pod has failed that is always restarted, such as an eviction, and what starts it.
+fn failed(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Failed"))?;
+    let reason = status.reason.as_deref()?;
+    let message = status.message.as_deref().unwrap_or_default().trim_end_matches('.');
+    Some(format!(
+        "{reason}: {message}. With an edited manifest it is a new pod, which does not wait for that"
+    ))
 }
 
 /// The request in the name of a sandbox.
@@ -69,6 +84,23 @@ fn mark(name: &str, attempt: Option<u32>) -> Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_failed_says_why_and_what_starts_it() {
+        let check = |status: &str, expected: Option<&str>| {
+            let pod = serde_json::from_str(&format!(r#"{{"metadata": {{}}, "status": {status}}}"#)).unwrap();
+            assert_eq!(failed(&pod).as_deref(), expected, "{status}");
+        };
+        check(r#"{"phase": "Running"}"#, None);
+        check(r#"{"phase": "Failed"}"#, None);
+        check(
+            r#"{"phase": "Failed", "reason": "Evicted", "message": "It starts again at 12:00:00 at the earliest."}"#,
+            Some(
+                "Evicted: It starts again at 12:00:00 at the earliest. With an edited manifest it is a new pod, which does \
+                 not wait for that",
+            ),
+        );
+    }
 
     #[test]
     fn a_sandbox_keeps_its_number_and_is_marked_once() {
