@@ -205,10 +205,9 @@ pub struct DockerView {
     /// the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "through_value")]
     pub replaced: Vec<Pod>,
-    /// UIDs of pods that an earlier daemon had refused, and that have not run since, also where they are not judged now. The
-    /// next daemon reads them from the file.
+    /// Pods that have no room on the node, and had none before it was drained. The next daemon reads them from the file.
     #[serde(default, skip_serializing_if = "Set::is_empty")]
-    pub refused: Set<String>,
+    pub without_room: Set<String>,
 }
 
 /// The node's resources, and the part for pods.

@@ -170,7 +170,14 @@ impl Turn {
                 self.log(log::Level::Info, "the node is resumed: its pods are started".to_owned());
                 self.draining = None;
                 if self.docker.listed {
-                    self.additions(all, now);
+                    let (first, others): (Vec<_>, Vec<_>) =
+                        all.into_iter().partition(|pod| self.precedes(pod) || self.has_room(&pod.key));
+                    self.additions(first, now);
+                    // Those that had gone for pods which have gone meanwhile come before those that never ran.
+                    self.return_preempted(now);
+                    self.additions(others, now);
+                    // One of them may have been made smaller since.
+                    self.readmit(&[], now);
                     self.housekeeping();
                     // Of those that were evicted before the drain.
                     self.due.push(now.mono, Due::Returns);

@@ -206,8 +206,8 @@ pub struct Earlier {
     pub stopping: Set<String>,
     /// Its pods, and the earlier versions that it knew.
     pub pods: Vec<Pod>,
-    /// UIDs of those that had been refused before it began, and that it has not run.
-    pub refused: Set<String>,
+    /// Those that had no room.
+    pub without_room: Set<String>,
 }
 
 impl Earlier {
@@ -215,8 +215,8 @@ impl Earlier {
     #[must_use]
     pub fn of(file: StatusFile) -> Earlier {
         let pods = file.pods.into_iter().chain(file.docker.replaced).collect();
-        let (stopping, refused) = (file.docker.stopping, file.docker.refused);
-        Earlier { pods, evictions: file.evictions, stopping, refused }
+        let (stopping, without_room) = (file.docker.stopping, file.docker.without_room);
+        Earlier { pods, evictions: file.evictions, stopping, without_room }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
+use super::pods::order::Rooms;
 use super::{Earlier, Turn, pods, sizes};
 use crate::base::clock::{Mono, Now, Timestamp};
 use crate::base::table::{Set, Table};
@@ -13,7 +14,6 @@ use crate::node::pressure::{Pressure, Pressures};
 use crate::pod::allocatable::Allocatable;
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::{ObjectEvent, Words, words};
-use crate::status;
 use crate::status::resized::Resized;
 use crate::status::snapshot::{ConditionView, EvictionView, NodeView};
 
@@ -46,8 +46,8 @@ pub(super) struct NodeState {
     pub(super) sizes_kept: Resized,
     /// How the containers of those ended that had failed for good, by UID, while an API server may have to hear of it.
     pub(super) ends_earlier: Table<String, PodStatus>,
-    /// UIDs of those that it had refused, and of those that this one had refused before the node was drained, until they run.
-    pub(super) refused_earlier: Set<String>,
+    /// Who had room before.
+    pub(super) rooms: Rooms,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,
     /// Containers of those that have ended since Docker's last list.
@@ -76,9 +76,7 @@ impl Turn {
         if self.config.sources.in_cluster() {
             self.node.ends_earlier = pods::last::ends_of(&earlier.pods);
         }
-        let refused = earlier.pods.iter().filter(|pod| pod.status.as_ref().is_some_and(status::is_rejected));
-        self.node.refused_earlier = earlier.refused;
-        self.node.refused_earlier.extend(refused.filter_map(|pod| pod.metadata.uid.clone()));
+        self.node.rooms = Rooms::of_earlier(&earlier.pods, earlier.without_room);
         self.node.pods_earlier = earlier.pods;
     }
 

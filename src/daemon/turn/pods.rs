@@ -2,7 +2,7 @@
 //! workers' reports.
 
 pub(super) mod last;
-mod order;
+pub(super) mod order;
 mod readmit;
 
 use std::sync::Arc;
@@ -130,6 +130,7 @@ impl Turn {
     /// Stops a pod that is not wanted any more.
     pub(super) fn end(&mut self, pod: &Arc<DesiredPod>) {
         self.block(&pod.key, None);
+        self.node.rooms.judged(&pod.key);
         let order = self.deletion(pod);
         let is_found = self.docker.found.contains_key(&pod.key);
         let Some(entry) = self.entries.get_mut(&pod.key) else {
@@ -184,7 +185,7 @@ impl Turn {
         }
         entry.desired = Some(Arc::clone(&pod));
         self.node.sizes_earlier.remove(&pod.uid);
-        self.node.refused_earlier.remove(&pod.uid);
+        self.node.rooms.judged(&pod.key);
         self.node.sizes_kept.remove(&pod.key.to_string());
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
@@ -234,6 +235,7 @@ impl Turn {
 
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
+        self.node.rooms.judged(&pod.key);
         let (message, reason) = (&rejection.message, rejection.reason.to_string());
         // A pod of a source that precedes waits for the UID.
         let is_awaited = rejection.reason == Reason::DuplicateUid;

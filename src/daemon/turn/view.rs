@@ -74,7 +74,7 @@ impl Turn {
             docker: DockerView {
                 stopping: self.stopped_containers(),
                 replaced: self.replaced(),
-                refused: self.refused_earlier(),
+                without_room: self.without_room(),
                 ..self.docker.engine.view(self.config.docker.to_string())
             },
             drain: self.drain_view(),

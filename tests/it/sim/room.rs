@@ -87,7 +87,7 @@ impl World {
                 pods: before.pods.into_iter().map(written).collect(),
                 evictions: before.evictions,
                 stopping: before.docker.stopping,
-                refused: before.docker.refused,
+                without_room: before.docker.without_room,
             }
         };
         let resized = before.resized.unwrap_or_default();

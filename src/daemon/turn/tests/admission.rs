@@ -2,89 +2,12 @@
 
 use std::sync::Arc;
 
-use super::drain::marker;
 use super::rig::{Rig, acts, config, pod, pod_of, with_port};
-use super::sizes::{asks, small};
 use crate::base::limits;
 use crate::daemon::turn::Event;
 use crate::daemon::turn::admission::{Chosen, Room, admit};
 use crate::node::pressure::Pressures;
-use crate::pod::after::AFTER;
 use crate::pod::{DesiredPod, Source};
-use crate::status::snapshot::Snapshot;
-
-/// Regression: after a drain, and at a start where nothing ran, a pod that had been refused came first by its name, and the one
-/// that had had the room was refused for good. The same for one that waits for others, and keeps its room meanwhile.
-#[test]
-fn what_was_refused_takes_no_room_of_what_ran_or_waited() {
-    let (refused, web) = (asks("a", "cpu: 1500m"), asks("web", "cpu: 1500m"));
-    let waits = {
-        let mut pod = DesiredPod::clone(&web);
-        let notes = pod.metadata.annotations.get_or_insert_default();
-        notes.insert(AFTER.to_owned(), "db=ready".to_owned());
-        Arc::new(pod)
-    };
-    for (first, runs) in [(web, true), (waits, false)] {
-        let both = [refused.clone(), first.clone()];
-        let mut rig = Rig::with(small());
-        rig.list(&[]);
-        rig.want(std::slice::from_ref(&first));
-        rig.want(&both);
-        let reason = if runs { "" } else { " WaitingForPods" };
-        let expected = format!("a Failed OutOfcpu, web Pending{reason}");
-        assert_eq!(rig.shown(), expected);
-        let before = rig.snapshot();
-        rig.handle(marker(1, Some(10)));
-        rig.gone("web");
-        rig.handle(Event::Drain(None));
-        assert_eq!(rig.shown(), expected);
-        // Nothing of it runs any more when the next daemon begins.
-        let mut next = Rig::with(small());
-        next.goes_on_from(&before);
-        next.want(&both);
-        next.list(if runs { &["web/web-1/POD exited", "web/web-1/app exited"] } else { &[] });
-        assert_eq!(next.shown(), expected);
-        // Two daemons in a row on the drained node, which judge no pod.
-        let drained = |before: &Snapshot| {
-            let mut rig = Rig::with(small());
-            rig.goes_on_from(before);
-            rig.handle(marker(1, Some(10)));
-            rig.list(&[]);
-            rig.want(&both);
-            assert_eq!(rig.shown(), "a Pending NodeShutdown, web Pending NodeShutdown");
-            rig
-        };
-        let mut last = drained(&drained(&before).snapshot());
-        last.handle(Event::Drain(None));
-        assert_eq!(last.shown(), expected);
-        // One that waits now, and was refused by an earlier daemon, has its room like others.
-        let mut third = Rig::with(small());
-        third.goes_on_from(&rejecting(&first).snapshot());
-        third.list(&[]);
-        third.want(std::slice::from_ref(&first));
-        third.want(&both);
-        assert_eq!(third.shown(), expected);
-        third.handle(marker(1, Some(10)));
-        third.gone("web");
-        third.handle(Event::Drain(None));
-        assert_eq!(third.shown(), expected);
-        // Without the one before, the refused one has its turn.
-        next.want(std::slice::from_ref(&refused));
-        next.gone("web");
-        assert_eq!(next.shown(), "a Pending");
-        assert!(next.turn.node.refused_earlier.is_empty());
-    }
-}
-
-/// A daemon that has refused this pod for want of room.
-fn rejecting(pod: &Arc<DesiredPod>) -> Rig {
-    let mut rig = Rig::with(small());
-    rig.list(&[]);
-    rig.want(&[asks("b", "cpu: 1500m")]);
-    rig.want(&[asks("b", "cpu: 1500m"), Arc::clone(pod)]);
-    assert!(rig.shown().contains("web Failed OutOfcpu"), "{}", rig.shown());
-    rig
-}
 
 fn verdict(pod: &DesiredPod, others: &[&DesiredPod]) -> String {
     match admit(pod, others.iter().copied(), &config(), &Pressures::new(), Chosen::Here, Room::Counts) {

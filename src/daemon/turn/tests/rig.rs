@@ -263,7 +263,12 @@ impl Rig {
     /// Takes over what an earlier daemon had written.
     pub(super) fn goes_on_from(&mut self, before: &Snapshot) {
         let written = |view: &PodView| Pod {
-            metadata: ObjectMeta { uid: Some(view.pod.uid.clone()), ..view.pod.metadata.clone() },
+            metadata: ObjectMeta {
+                name: Some(view.pod.key.name.clone()),
+                namespace: Some(view.pod.key.namespace.clone()),
+                uid: Some(view.pod.uid.clone()),
+                ..view.pod.metadata.clone()
+            },
             spec: Some((*view.pod.spec).clone()),
             status: Some((*view.status).clone()),
         };
@@ -271,7 +276,7 @@ impl Rig {
             evictions: before.evictions.clone(),
             stopping: before.docker.stopping.clone(),
             pods: before.pods.iter().map(written).chain(before.docker.replaced.clone()).collect(),
-            refused: before.docker.refused.clone(),
+            without_room: before.docker.without_room.clone(),
         };
         self.turn.restore_unfinished(earlier, Set::new(), Table::new());
     }

@@ -1,0 +1,172 @@
+//! Who has its room again after a drain and a start of the daemon: who had it before.
+
+use std::sync::Arc;
+
+use super::super::drain::marker;
+use super::super::preempted::critical;
+use super::super::rig::Rig;
+use super::super::sizes::{asks, small};
+use crate::daemon::turn::Event;
+use crate::pod::DesiredPod;
+use crate::pod::after::AFTER;
+use crate::status::snapshot::Snapshot;
+
+/// Regression: after a drain, and at a start where nothing ran, a pod that had been refused came first by its name, and the one
+/// that had had the room was refused for good. The same for one that waits for others, and keeps its room meanwhile.
+#[test]
+fn what_was_refused_takes_no_room_of_what_ran_or_waited() {
+    let (refused, web) = (asks("a", "cpu: 1500m"), asks("web", "cpu: 1500m"));
+    let waits = {
+        let mut pod = DesiredPod::clone(&web);
+        let notes = pod.metadata.annotations.get_or_insert_default();
+        notes.insert(AFTER.to_owned(), "db=ready".to_owned());
+        Arc::new(pod)
+    };
+    for (first, runs) in [(web, true), (waits, false)] {
+        let both = [refused.clone(), first.clone()];
+        let mut rig = Rig::with(small());
+        rig.list(&[]);
+        rig.want(std::slice::from_ref(&first));
+        rig.want(&both);
+        let reason = if runs { "" } else { " WaitingForPods" };
+        let expected = format!("a Failed OutOfcpu, web Pending{reason}");
+        assert_eq!(rig.shown(), expected);
+        let before = rig.snapshot();
+        rig.handle(marker(1, Some(10)));
+        rig.gone("web");
+        rig.handle(Event::Drain(None));
+        assert_eq!(rig.shown(), expected);
+        // Nothing of it runs any more when the next daemon begins.
+        let mut next = Rig::with(small());
+        next.goes_on_from(&before);
+        next.want(&both);
+        next.list(if runs { &["web/web-1/POD exited", "web/web-1/app exited"] } else { &[] });
+        assert_eq!(next.shown(), expected);
+        // Two daemons in a row on the drained node, which judge no pod.
+        let drained = |before: &Snapshot| {
+            let mut rig = Rig::with(small());
+            rig.goes_on_from(before);
+            rig.handle(marker(1, Some(10)));
+            rig.list(&[]);
+            rig.want(&both);
+            assert_eq!(rig.shown(), "a Pending NodeShutdown, web Pending NodeShutdown");
+            rig
+        };
+        let mut last = drained(&drained(&before).snapshot());
+        last.handle(Event::Drain(None));
+        assert_eq!(last.shown(), expected);
+        // One that waits now, and was refused by an earlier daemon, has its room like others.
+        let mut third = Rig::with(small());
+        third.goes_on_from(&rejecting(&first).snapshot());
+        third.list(&[]);
+        third.want(std::slice::from_ref(&first));
+        third.want(&both);
+        assert_eq!(third.shown(), expected);
+        third.handle(marker(1, Some(10)));
+        third.gone("web");
+        third.handle(Event::Drain(None));
+        assert_eq!(third.shown(), expected);
+        // Without the one before, the refused one has its turn.
+        next.want(std::slice::from_ref(&refused));
+        next.gone("web");
+        assert_eq!(next.shown(), "a Pending");
+        assert_eq!(next.snapshot().docker.without_room, Default::default());
+    }
+}
+
+/// A daemon that has refused this pod for want of room.
+fn rejecting(pod: &Arc<DesiredPod>) -> Rig {
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(&[asks("b", "cpu: 1500m")]);
+    rig.want(&[asks("b", "cpu: 1500m"), Arc::clone(pod)]);
+    assert!(rig.shown().contains("web Failed OutOfcpu"), "{}", rig.shown());
+    rig
+}
+
+/// A node on which `web` runs, with these pods beside it, and which is drained then.
+fn drained(others: &[Arc<DesiredPod>]) -> Rig {
+    let web = asks("web", "cpu: 1500m");
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(std::slice::from_ref(&web));
+    rig.status(&web, "Running", false);
+    rig.want(&[others, &[web]].concat());
+    rig.handle(marker(1, Some(10)));
+    rig.gone("web");
+    rig
+}
+
+/// Regression: a pod that was refused, and edited while the node was drained, came first by its name; so did one that was
+/// taken away and put back, and one that was new.
+#[test]
+fn what_comes_to_a_drained_node_takes_no_room_of_what_ran() {
+    let (web, a) = (asks("web", "cpu: 1500m"), asks("a", "cpu: 1500m"));
+    let edited = |name: &str| asks(&format!("{name}/{name}-2"), "cpu: 1500m");
+    let sets: [(&str, &[Arc<DesiredPod>], &[&[Arc<DesiredPod>]]); 4] = [
+        ("edited", &[a.clone()], &[&[edited("a"), web.clone()]]),
+        ("put back", &[a.clone()], &[&[web.clone()], &[a.clone(), web.clone()]]),
+        ("new", &[], &[&[a.clone(), web.clone()]]),
+        ("both edited", &[a.clone()], &[&[edited("a"), edited("web")]]),
+    ];
+    for (what, before, wanted) in sets {
+        for daemons in 0..3 {
+            let mut rig = drained(before);
+            wanted.iter().for_each(|pods| _ = rig.want(pods));
+            for _ in 0..daemons {
+                let mut next = Rig::with(small());
+                next.goes_on_from(&rig.snapshot());
+                next.handle(marker(1, Some(10)));
+                next.list(&[]);
+                next.want(wanted[wanted.len() - 1]);
+                rig = next;
+            }
+            rig.handle(Event::Drain(None));
+            assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending", "{what}, {daemons} daemons");
+        }
+    }
+}
+
+/// Regression: on a drained node the critical pod went for which another had gone; the room was that of one that never ran.
+#[test]
+fn what_was_preempted_before_a_drain_returns_before_what_never_ran() {
+    let (web, a, z) = (asks("web", "cpu: 1500m"), asks("a", "cpu: 1500m"), critical("z", 1500));
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(std::slice::from_ref(&web));
+    rig.status(&web, "Running", false);
+    rig.want(&[a.clone(), web.clone()]);
+    rig.want(&[a.clone(), web.clone(), z.clone()]);
+    rig.gone("web");
+    rig.status(&z, "Running", false);
+    assert_eq!(rig.shown(), "a Failed OutOfcpu, web Failed Preempting, z Running");
+    rig.handle(marker(1, Some(10)));
+    rig.gone("z");
+    rig.want(&[a, web]);
+    rig.handle(Event::Drain(None));
+    assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending");
+}
+
+/// Regression: a pod that was made smaller on a drained node runs so after it, and what needs its room was not judged again.
+#[test]
+fn what_fits_after_a_drain_is_judged_again() {
+    let (web, a) = (asks("web", "cpu: 1500m"), asks("a", "cpu: 1500m"));
+    let mut smaller = DesiredPod::clone(&web);
+    smaller.spec = Arc::clone(&asks("web", "cpu: 500m").spec);
+    let smaller = Arc::new(smaller);
+    for daemons in 0..2 {
+        let mut rig = drained(std::slice::from_ref(&a));
+        let both = [a.clone(), smaller.clone()];
+        rig.want(&both);
+        if daemons > 0 {
+            let mut next = Rig::with(small());
+            next.goes_on_from(&rig.snapshot());
+            next.handle(marker(1, Some(10)));
+            next.list(&[]);
+            next.want(&both);
+            rig = next;
+        }
+        rig.handle(Event::Drain(None));
+        assert_eq!(rig.shown(), "a Pending, web Pending", "{daemons} daemons");
+    }
+}
