@@ -29,8 +29,11 @@ pub fn diff(old: &Value, new: &Value) -> Option<Value> {
             (before, Value::Array(list), Some(key)) => {
                 let before = before.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
                 let order = list.iter().filter_map(|item| Some(json!({ key: item.get(key)? })));
-                patch.insert(format!("$setElementOrder/{name}"), order.collect());
-                Some(Value::Array(items(before, list, key)))
+                // The API server answers an order of nothing with 500.
+                if !list.is_empty() {
+                    patch.insert(format!("$setElementOrder/{name}"), order.collect());
+                }
+                Some(items(before, list, key)).filter(|items| !items.is_empty()).map(Value::Array)
             }
             (Some(before @ Value::Object(_)), value @ Value::Object(_), _) => diff(before, value),
             (_, value, _) => Some(value.clone()),
@@ -113,6 +116,14 @@ mod tests {
             json!({"m": {"a": "1", "b": "2"}}),
             json!({"m": {"a": "3"}}),
             Some(json!({"m": {"a": "3", "b": null}})),
+        );
+        // Regression: an order of nothing, which the API server answers with 500.
+        check(json!({}), json!({"conditions": []}), None);
+        check(json!({"conditions": []}), json!({"conditions": []}), None);
+        check(
+            json!({"conditions": [{"type": "A"}]}),
+            json!({"conditions": []}),
+            Some(json!({"conditions": [{"$patch": "delete", "type": "A"}]})),
         );
         // Statuses of containers are sent whole.
         let one = |ready: bool| json!({"containerStatuses": [{"name": "a", "ready": ready}, {"name": "b"}]});
