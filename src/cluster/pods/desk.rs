@@ -184,7 +184,8 @@ impl Desk {
         if copy.is_some() && known.settled.as_ref().filter(same).is_some() {
             return None;
         }
-        let ask = decide(view, copy.as_deref(), world, now);
+        let may_drop = !known.refused.iter().any(|before| matches!(before.ask, Ask::DropMirror(_)));
+        let ask = decide(view, copy.as_deref(), may_drop, world, now);
         if ask.is_none() {
             known.settled = Some(Settled {
                 copy,
@@ -349,8 +350,8 @@ fn rejected(
     }
 }
 
-/// The request that is needed if the server has this copy.
-fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> Option<Ask> {
+/// The request that is needed if the server has this copy. `may_drop`: it has not refused to remove that.
+fn decide(view: &PodView, copy: Option<&Pod>, may_drop: bool, world: &World<'_>, now: &Now) -> Option<Ask> {
     let pod = &view.pod;
     if view.status.reason.as_deref() == Some(UNMANAGED) {
         return None;
@@ -381,7 +382,7 @@ fn decide(view: &PodView, copy: Option<&Pod>, world: &World<'_>, now: &Now) -> O
                 return None;
             }
             // As after a preemption: only a new mirror can show it.
-            if view.leaving.is_none() && wanted::runs_again(pod, theirs, &view.status) {
+            if may_drop && view.leaving.is_none() && wanted::runs_again(pod, theirs, &view.status) {
                 return Some(Ask::DropMirror(uid));
             }
         }

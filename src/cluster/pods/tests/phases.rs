@@ -180,6 +180,11 @@ fn a_static_pod_that_returns_gets_a_new_mirror() {
         rig.answer(ask, Answer::Done(serde_json::to_value(&*made).unwrap()));
         rig.watch(vec![made]);
         assert!(matches!(rig.ask(), Ask::Status(body) if body["metadata"]["uid"] == "m2"), "{spec} {code}");
+        // A server that refuses to remove the mirror is told the rest.
+        let mut rig = mirror(spec, ended(code));
+        let ask = rig.ask();
+        rig.answer(ask, Answer::Refused("a policy".into()));
+        assert!(matches!(rig.ask(), Ask::Status(body) if body["metadata"]["uid"] == "m1"), "{spec} {code}");
         // While it is being stopped, what the server has stays.
         let mut rig = mirror(spec, ended(code));
         rig.views[0].leaving = Some(NOW);
