@@ -43,8 +43,18 @@ pub fn run(options: &Options, name: &str) -> Outcome {
         }
         Mark::Missing(attempt) => {
             let name = names::to_restart(&key, &uid, attempt);
-            docker.call(&Call::Rename { id: sandbox.id, name }).map_err(|error| error.to_string())?;
-            true
+            match docker.call(&Call::Rename { id: sandbox.id, name }) {
+                Ok(_) => true,
+                Err(error) => {
+                    // Somebody else may have asked in this moment.
+                    let sandbox = added::sandbox(&docker, &key, &uid, &status.file.root_dir);
+                    let is_there = sandbox.is_ok_and(|it| mark(&it.name, added::attempt(&it)) == Mark::There);
+                    if !is_there {
+                        return Err(error.to_string());
+                    }
+                    false
+                }
+            }
         }
     };
     print(&format!("pod/{full} {}\n", if asked { "restarting" } else { "is restarting already" }));

@@ -104,7 +104,8 @@ fn what_comes_to_a_drained_node_takes_no_room_of_what_ran() {
     let (web, a) = (asks("web", "cpu: 1500m"), asks("a", "cpu: 1500m"));
     let refused = std::slice::from_ref(&a);
     let edited = |name: &str| asks(&format!("{name}/{name}-2"), "cpu: 1500m");
-    let sets: [(&str, &[Arc<DesiredPod>], &[&[Arc<DesiredPod>]]); 4] = [
+    type Pods<'a> = &'a [Arc<DesiredPod>];
+    let sets: [(&str, Pods<'_>, &[Pods<'_>]); 4] = [
         ("edited", refused, &[&[edited("a"), web.clone()]]),
         ("put back", refused, &[std::slice::from_ref(&web), &[a.clone(), web.clone()]]),
         ("new", &[], &[&[a.clone(), web.clone()]]),
