@@ -106,9 +106,11 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     // A final phase never changes, and no final phase is reported while a container could run, or the sandbox runs: the
     // control plane would give its ports away.
     let could_run = !here.is_over && (here.is_leaving || here.runs) || any_runs(&all);
-    // A mirror tells of a static pod, whatever others have written there: that may also return after an eviction.
+    // A mirror tells of a static pod, whatever others have written there: that may also return after an eviction. One that
+    // is not started yet may have ended for good: a drained node judges no pod.
     let is_mirror = here.pod.source != Source::Api;
-    let has_ended = is_terminal(theirs) && !is_mirror;
+    let is_held = own.phase.as_deref() == Some("Pending") && own.conditions.is_none();
+    let has_ended = is_terminal(theirs) && (!is_mirror || is_held);
     if has_ended || (is_terminal(&all) && could_run) {
         all.phase.clone_from(&theirs.phase);
         all.reason.clone_from(&theirs.reason);

@@ -138,6 +138,10 @@ fn a_mirror_has_the_phase_of_its_static_pod() {
         let told = wanted(&theirs, &here);
         assert_eq!(told.phase.as_deref(), Some(phase), "{source:?}");
         assert_eq!(told.reason.is_some(), phase == "Failed", "{source:?}");
+        // Regression: after a restart on a drained node one that had ended was told as waiting.
+        let held = status(json!({"phase": "Pending", "reason": "NodeShutdown", "message": "drained"}));
+        let told = wanted(&theirs, &Here { status: &held, runs: false, ..here_runs(&pod, &held) });
+        assert_eq!((told.phase, told.reason), (theirs.phase, theirs.reason), "{source:?}");
     }
 }
 
