@@ -171,6 +171,7 @@ impl Turn {
         }
         if first && self.all_heard() {
             self.put_contents_in_force(now);
+            self.forget_rooms_of_untold();
         }
     }
 

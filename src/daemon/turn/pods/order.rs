@@ -65,9 +65,19 @@ impl Turn {
 
     /// Whether a pod of this name has its room, or had it and was not judged since: what never had one takes none of it.
     pub(in crate::daemon::turn) fn has_room(&self, key: &PodKey) -> bool {
-        let has = |entry: &Entry| entry.accepted().is_some() || entry.evicted().is_some();
+        // What has ended for good needs none, and its next version is new.
+        let accepted = |entry: &Entry| entry.accepted().is_some() && !entry.has_ended();
+        let has = |entry: &Entry| accepted(entry) || entry.evicted().is_some();
         self.entries.get(key).is_some_and(has)
             || !self.node.rooms.had.is_empty() && self.node.rooms.had.contains(&key.to_string())
+    }
+
+    /// Every source was heard: what none of them tells has no room any more.
+    pub(in crate::daemon::turn) fn forget_rooms_of_untold(&mut self) {
+        let rooms = &mut self.node.rooms;
+        let told = order::set(self.merge.pods().map(|pod| pod.key.to_string()));
+        rooms.had.retain(|key| told.contains(key));
+        rooms.lacked.clear();
     }
 
     /// Remembers that it had room, if so. The drain takes it, and no pod is judged meanwhile.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::drain::marker;
 use super::super::preempted::critical;
-use super::super::rig::Rig;
+use super::super::rig::{Rig, pod_of};
 use super::super::sizes::{asks, small};
 use crate::daemon::turn::Event;
 use crate::pod::DesiredPod;
@@ -170,5 +170,56 @@ fn what_fits_after_a_drain_is_judged_again() {
         }
         rig.handle(Event::Drain(None));
         assert_eq!(rig.shown(), "a Pending, web Pending", "{daemons} daemons");
+    }
+}
+
+/// Regression: a name that had gone while no daemon ran kept its room for what came under it later.
+#[test]
+fn what_no_source_tells_any_more_has_no_room() {
+    let (a, web) = (asks("a", "cpu: 1500m"), asks("web", "cpu: 1500m"));
+    let mut before = Rig::with(small());
+    before.list(&[]);
+    before.want(std::slice::from_ref(&a));
+    let mut rig = Rig::with(small());
+    rig.goes_on_from(&before.snapshot());
+    rig.list(&[]);
+    rig.want(std::slice::from_ref(&web));
+    rig.status(&web, "Running", false);
+    rig.handle(marker(1, Some(10)));
+    rig.gone("web");
+    rig.want(&[a, web]);
+    rig.handle(Event::Drain(None));
+    assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending");
+}
+
+/// Regression: a job that had ended, and was edited on a drained node, took the room of what ran.
+#[test]
+fn what_had_ended_had_no_room() {
+    let job = |uid: &str| {
+        let spec = "{restartPolicy: Never, containers: [{name: app, resources: {requests: {cpu: 1500m}}}]}";
+        pod_of(&format!("a/{uid}"), spec)
+    };
+    let web = asks("web", "cpu: 1500m");
+    for daemons in 0..2 {
+        let mut rig = Rig::with(small());
+        rig.list(&[]);
+        rig.want(&[job("a-1")]);
+        rig.status(&job("a-1"), "Succeeded", false);
+        rig.want(&[job("a-1"), web.clone()]);
+        rig.status(&web, "Running", false);
+        assert_eq!(rig.shown(), "a Succeeded, web Running");
+        rig.handle(marker(1, Some(10)));
+        rig.gone("web");
+        rig.want(&[job("a-2"), web.clone()]);
+        if daemons > 0 {
+            let mut next = Rig::with(small());
+            next.goes_on_from(&rig.snapshot());
+            next.handle(marker(1, Some(10)));
+            next.list(&[]);
+            next.want(&[job("a-2"), web.clone()]);
+            rig = next;
+        }
+        rig.handle(Event::Drain(None));
+        assert!(rig.shown().ends_with("web Pending"), "{daemons} daemons: {}", rig.shown());
     }
 }
