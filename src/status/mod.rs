@@ -196,6 +196,7 @@ pub fn evicted(pod: &DesiredPod, reason: &str, message: &str, told: &str, now: T
         reason: Some("TerminationByKubelet".to_owned()),
         message: Some(message.to_owned()),
         last_transition_time: Some(seconds(now)),
+        observed_generation: pod.metadata.generation,
         ..PodCondition::default()
     };
     PodStatus {

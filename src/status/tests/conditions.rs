@@ -190,3 +190,14 @@ fn conditions_of_others_gates_and_times() {
         "time changes with the status only"
     );
 }
+
+/// Regression: the condition of an eviction was of no generation, as no other condition is.
+#[test]
+fn an_eviction_is_of_the_pods_generation() {
+    let mut pod = pod("{containers: [{name: a}]}");
+    pod.metadata.generation = Some(7);
+    let status = crate::status::evicted(&pod, "Evicted", "why", "why. Later.", at(0));
+    let conditions = status.conditions.unwrap();
+    assert_eq!(words(&conditions), ["DisruptionTarget=True(TerminationByKubelet: why)"]);
+    assert_eq!(conditions[0].observed_generation, Some(7));
+}
