@@ -10,6 +10,7 @@ use crate::base::order;
 use crate::base::table::Set;
 use crate::daemon::turn::Turn;
 use crate::daemon::turn::entry::Entry;
+use crate::daemon::turn::evicted::Evicted;
 use crate::pod::{DesiredPod, PodKey, priority};
 use crate::status;
 
@@ -67,7 +68,9 @@ impl Turn {
     pub(in crate::daemon::turn) fn has_room(&self, key: &PodKey) -> bool {
         // What has ended for good needs none, and its next version is new.
         let accepted = |entry: &Entry| entry.accepted().is_some() && !entry.has_ended();
-        let has = |entry: &Entry| accepted(entry) || entry.evicted().is_some();
+        // What went for its own limits, or for the node's need, has left its room to others.
+        let is_preempted = |entry: &Entry| entry.evicted().is_some_and(Evicted::made_room);
+        let has = |entry: &Entry| accepted(entry) || is_preempted(entry);
         self.entries.get(key).is_some_and(has)
             || !self.node.rooms.had.is_empty() && self.node.rooms.had.contains(&key.to_string())
     }

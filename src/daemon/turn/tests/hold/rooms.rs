@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::drain::marker;
+use super::super::evicted::eviction;
 use super::super::preempted::critical;
 use super::super::rig::{Rig, pod_of};
 use super::super::sizes::{asks, small};
@@ -222,4 +223,25 @@ fn what_had_ended_had_no_room() {
         rig.handle(Event::Drain(None));
         assert!(rig.shown().ends_with("web Pending"), "{daemons} daemons: {}", rig.shown());
     }
+}
+
+/// Regression: a pod that had been evicted for its own limits, and was edited on a drained node, took the room of what had
+/// run since.
+#[test]
+fn what_was_evicted_for_its_own_limits_has_left_its_room() {
+    let (a, web) = (asks("a", "cpu: 1500m"), asks("web", "cpu: 1500m"));
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(std::slice::from_ref(&a));
+    rig.status(&a, "Running", false);
+    rig.handle(eviction("a", "a-1", false));
+    rig.gone("a");
+    rig.want(&[a.clone(), web.clone()]);
+    rig.status(&web, "Running", false);
+    assert_eq!(rig.shown(), "a Failed Evicted, web Running");
+    rig.handle(marker(1, Some(10)));
+    rig.gone("web");
+    rig.want(&[asks("a/a-2", "cpu: 1500m"), web]);
+    rig.handle(Event::Drain(None));
+    assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending");
 }
