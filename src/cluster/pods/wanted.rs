@@ -18,6 +18,8 @@ use crate::status::conditions::{DISRUPTION, OWNED};
 
 /// Reason of a pod of which some containers are not ready.
 const UNREADY: &str = "ContainersNotReady";
+/// Reason of a pod of which all containers have succeeded.
+const COMPLETED: &str = "PodCompleted";
 /// Reason of containers of a pod that is stopped for a while.
 const STOPPED: &str = "PodStopped";
 
@@ -121,11 +123,9 @@ pub fn wanted(theirs: &PodStatus, here: &Here<'_>) -> PodStatus {
     if is_terminal(&all) || is_down {
         not_ready(&mut all, theirs, here.now);
     }
-    if is_terminal(&all) && here.is_over {
+    let is_evicted = may_disrupt && !has_owned(own);
+    if is_terminal(&all) && (here.is_over || is_evicted) {
         ended(&mut all, theirs, here);
-    }
-    if may_disrupt && !has_owned(own) {
-        all.conditions.iter_mut().flatten().for_each(|c| without_sandbox(c, theirs, here.now));
     }
     all
 }
@@ -302,25 +302,19 @@ fn has_owned(own: &PodStatus) -> bool {
     own.conditions.iter().flatten().any(|c| OWNED.contains(&c.type_.as_str()))
 }
 
-/// Gives the conditions of a deleted pod of which nothing runs the kubelet's last words.
+/// Gives the conditions of a deleted or evicted pod of which nothing runs the kubelet's last words.
 fn ended(all: &mut PodStatus, theirs: &PodStatus, here: &Here<'_>) {
     let reason = not_ready_reason(all);
     let owned = all.conditions.iter_mut().flatten().filter(|c| OWNED.contains(&c.type_.as_str()));
     for c in owned {
         c.observed_generation = c.observed_generation.max(here.deletion);
         match c.type_.as_str() {
-            "Ready" | "ContainersReady" if c.reason.as_deref() == Some(UNREADY) => {
+            "Ready" | "ContainersReady" if matches!(c.reason.as_deref(), Some(UNREADY | COMPLETED)) => {
                 (c.reason, c.message) = (Some(reason.to_owned()), None);
             }
-            _ => without_sandbox(c, theirs, here.now),
+            "PodReadyToStartContainers" if c.status == "True" => is_false(c, theirs, here.now),
+            _ => {}
         }
-    }
-}
-
-/// Tells that the sandbox is gone.
-fn without_sandbox(c: &mut PodCondition, theirs: &PodStatus, now: Timestamp) {
-    if c.type_ == "PodReadyToStartContainers" && c.status == "True" {
-        is_false(c, theirs, now);
     }
 }
 
@@ -336,7 +330,7 @@ fn is_false(c: &mut PodCondition, theirs: &PodStatus, now: Timestamp) {
 /// Why a pod of this phase is not ready.
 fn not_ready_reason(all: &PodStatus) -> &'static str {
     match all.phase.as_deref() {
-        Some("Succeeded") => "PodCompleted",
+        Some("Succeeded") => COMPLETED,
         Some("Failed") => "PodFailed",
         _ => UNREADY,
     }

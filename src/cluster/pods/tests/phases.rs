@@ -72,6 +72,18 @@ fn an_evicted_pod_keeps_its_conditions_and_is_not_ready() {
         "PodReadyToStartContainers False -, Initialized True -, Ready False PodFailed, ContainersReady False PodFailed, \
          PodScheduled True -, x/Foreign True -, DisruptionTarget True -"
     );
+    // Also where its containers had ended before.
+    let mut ended = theirs.clone();
+    for c in ended.conditions.iter_mut().flatten().filter(|c| c.type_.ends_with("Ready")) {
+        c.status = "False".to_owned();
+        let reason = if c.type_ == "Ready" { "PodCompleted" } else { "ContainersNotReady" };
+        (c.reason, c.message) = (Some(reason.to_owned()), Some("why".to_owned()));
+    }
+    let told = wanted(&ended, &here).conditions.unwrap();
+    let words_of =
+        |kind: &str| told.iter().find(|c| c.type_ == kind).map(|c| (c.reason.as_deref(), &c.message));
+    assert_eq!(words_of("Ready"), Some((Some("PodFailed"), &None)));
+    assert_eq!(words_of("ContainersReady"), Some((Some("PodFailed"), &None)));
     let stops = words(&Here { runs: true, ..here });
     assert!(
         stops.starts_with("PodReadyToStartContainers True -, Initialized True -, Ready True -"),
