@@ -185,6 +185,9 @@ pub struct EvictionView {
     pub preempted: bool,
 }
 
+/// [`DockerView::problem`] before the first call to Docker: nothing is known of containers yet.
+pub const NOT_ASKED: &str = "not asked yet";
+
 /// Whether Docker answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DockerView {

@@ -18,7 +18,7 @@ use crate::cli::{VERSION, say};
 use crate::daemon::drain::{self, Places};
 use crate::status::file::{self, Status};
 use crate::status::node_object::STATUS_UNKNOWN;
-use crate::status::snapshot::{DockerView, StatusFile};
+use crate::status::snapshot::{DockerView, NOT_ASKED, StatusFile};
 
 /// The daemon of a run directory, by the status file that was read there.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,13 +85,20 @@ fn read_until_now(file: &mut StatusFile, now: Timestamp) {
     }
 }
 
-/// Reads the status file, and asks its daemon. One that has just begun gets a moment to write its first state.
+/// Reads the status file, and asks its daemon. One that has just begun gets a moment to write its first state, and to ask
+/// Docker.
 fn read(run_dir: &Path) -> Result<(Status, Daemon), String> {
     let begun = Instant::now();
     loop {
         let status = file::read(run_dir).map_err(|error| error.to_string())?;
         let daemon = Daemon::of(run_dir, &status.file);
-        if !matches!(daemon, Daemon::Unheard(_)) || begun.elapsed() >= limits::DAEMON_BEGINS {
+        let has_begun = match daemon {
+            Daemon::Unheard(_) => false,
+            // Its first state says nothing of pods that run.
+            Daemon::Answers => status.file.docker.problem.as_deref() != Some(NOT_ASKED),
+            Daemon::Gone | Daemon::Silent(_) => true,
+        };
+        if has_begun || begun.elapsed() >= limits::DAEMON_BEGINS {
             return Ok((status, daemon));
         }
         thread::sleep(limits::DAEMON_BEGINS_LOOK);
@@ -276,18 +283,20 @@ mod tests {
     #[test]
     fn the_state_of_the_daemon_before_is_not_current() {
         let run = crate::base::testing::scratch("unheard");
-        let write = |pid: u32, version: &str| {
+        let write_with = |pid: u32, version: &str, problem: Option<&str>| {
             let golden = include_bytes!("../../../tests/golden/cli/node.json");
             let mut value: serde_json::Value = serde_json::from_slice(golden).unwrap();
             (value["pid"], value["version"]) = (pid.into(), version.into());
             let ready = ["type", "reason", "message"].map(|key| (key.to_owned(), "Ready".into()));
             let since =
                 [("isTrue".to_owned(), true.into()), ("since".to_owned(), "2026-01-02T03:04:05Z".into())];
+            value["docker"]["problem"] = problem.into();
             value["conditions"] =
                 vec![serde_json::Value::Object(ready.into_iter().chain(since).collect())].into();
             std::fs::write(run.join(".new"), value.to_string()).unwrap();
             std::fs::rename(run.join(".new"), run.join(file::NAME)).unwrap();
         };
+        let write = |pid: u32, version: &str| write_with(pid, version, None);
         write(u32::MAX, VERSION);
         assert_eq!(read(&run).unwrap().1, Daemon::Gone);
         let own = std::process::id();
@@ -307,6 +316,16 @@ mod tests {
             read(&run).unwrap()
         });
         assert_eq!((first.1, first.0.file.pid), (Daemon::Answers, own));
+        // Regression: pods that run were shown as not made yet until Docker was asked.
+        write_with(own, "other", Some(NOT_ASKED));
+        let first = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(limits::DAEMON_BEGINS / 6);
+                write(own, "other");
+            });
+            read(&run).unwrap()
+        });
+        assert_eq!((first.1, first.0.file.docker.problem), (Daemon::Answers, None));
         std::fs::remove_dir_all(&run).unwrap();
     }
 

@@ -22,7 +22,7 @@ use crate::plan::{Owned, RunState};
 use crate::pod::{DesiredPod, PodKey};
 use crate::recorder::words;
 use crate::runtime::{ContainerSummary, DockerState};
-use crate::status::snapshot::DockerView;
+use crate::status::snapshot::{DockerView, NOT_ASKED};
 
 /// Whether Docker answers, by the latest report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Engine {
     /// Why it does not answer.
     pub(super) fn problem(&self) -> Option<&str> {
         match self {
-            Engine::NotAsked => Some("not asked yet"),
+            Engine::NotAsked => Some(NOT_ASKED),
             Engine::Answers { .. } => None,
             Engine::Lost { why, .. } => Some(why),
         }
