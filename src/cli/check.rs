@@ -62,7 +62,8 @@ pub fn run(parsed: &Parsed, paths: &[PathBuf]) -> Exit {
         if report.rejected > 0 {
             let pods = many(report.rejected, "pod");
             say(&format!(
-                "{pods} would be rejected by the node: a version that runs is stopped then; other errors stop nothing"
+                "{pods} would be rejected by the node: an edited manifest stops its version that runs then; other errors stop \
+                 nothing"
             ));
         }
         print(&report.summary())
