@@ -156,6 +156,7 @@ impl Turn {
                 let line =
                     "the node is drained: its pods are stopped, and none is started until podkeeper resume";
                 self.log(log::Level::Info, line.to_owned());
+                self.forget_rooms_of_refused();
                 let pace = self.pace(&drain, now);
                 self.draining = Some(Draining { drain, told: Set::new(), done: false, pace });
                 if self.docker.listed {

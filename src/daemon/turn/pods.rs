@@ -235,7 +235,7 @@ impl Turn {
 
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
-        self.node.rooms.judged(&pod.key);
+        self.room_refused(&pod.key, rejection);
         let (message, reason) = (&rejection.message, rejection.reason.to_string());
         // A pod of a source that precedes waits for the UID.
         let is_awaited = rejection.reason == Reason::DuplicateUid;

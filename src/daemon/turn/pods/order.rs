@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::base::order;
 use crate::base::table::Set;
 use crate::daemon::turn::Turn;
+use crate::daemon::turn::admission::Rejection;
 use crate::daemon::turn::entry::Entry;
 use crate::daemon::turn::evicted::Evicted;
 use crate::pod::{DesiredPod, PodKey, priority};
@@ -18,7 +19,7 @@ use crate::status;
 /// the one before had.
 #[derive(Debug, Default)]
 pub(in crate::daemon::turn) struct Rooms {
-    /// Pods that ran or waited then, and that nobody has judged since.
+    /// Pods that ran or waited then, and that nobody has judged since, or that were refused then.
     had: Set<String>,
     /// Pods of an earlier daemon that had none, and that nobody has judged since.
     lacked: Set<String>,
@@ -62,6 +63,24 @@ impl Turn {
         };
         order::sort_by(&mut pods, |a, b| first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key)));
         pods
+    }
+
+    /// It is refused. What others have taken its room from, or what has not run since a drain, is judged first when there is
+    /// room again.
+    pub(super) fn room_refused(&mut self, key: &PodKey, why: &Rejection) {
+        let runs = self.entries.get(key).is_some_and(|entry| entry.accepted().is_some());
+        let waits = why.is_for_want_of_room() && !runs && self.has_room(key);
+        self.node.rooms.judged(key);
+        if waits {
+            self.node.rooms.had.insert(key.to_string());
+        }
+    }
+
+    /// A drain begins: what is refused by then comes after what runs.
+    pub(in crate::daemon::turn) fn forget_rooms_of_refused(&mut self) {
+        for (key, _) in self.entries.iter().filter(|(_, entry)| entry.rejected().is_some()) {
+            self.node.rooms.judged(key);
+        }
     }
 
     /// Whether a pod of this name has its room, or had it and was not judged since: what never had one takes none of it.

@@ -245,3 +245,39 @@ fn what_was_evicted_for_its_own_limits_has_left_its_room() {
     rig.handle(Event::Drain(None));
     assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending");
 }
+
+/// Regression: a pod that found no room after a drain, for a critical one had come, or that was edited while a critical one
+/// had its room, was refused like those that never ran, and one of these came first when there was room again.
+#[test]
+fn what_a_critical_pod_keeps_out_is_judged_first_when_that_goes() {
+    let (web, a, z) = (asks("web", "cpu: 1500m"), asks("a", "cpu: 1500m"), critical("z", 1500));
+    let refused = "a Failed OutOfcpu, web Failed OutOfcpu, z Pending";
+    // It came to the drained node.
+    let mut rig = drained(std::slice::from_ref(&a));
+    rig.want(&[a.clone(), web.clone(), z.clone()]);
+    rig.handle(Event::Drain(None));
+    assert_eq!(rig.shown(), refused);
+    rig.want(&[a.clone(), web.clone()]);
+    rig.gone("z");
+    assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending");
+    // It took the room, and the other was edited then.
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(std::slice::from_ref(&web));
+    rig.status(&web, "Running", false);
+    rig.want(&[a.clone(), web.clone(), z.clone()]);
+    rig.gone("web");
+    let edited = asks("web/web-2", "cpu: 1500m");
+    rig.want(&[a.clone(), edited.clone(), z.clone()]);
+    assert_eq!(rig.shown(), refused);
+    rig.want(&[a.clone(), edited]);
+    rig.gone("z");
+    assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending");
+    // What has run since another drain comes before it.
+    let mut rig = drained(std::slice::from_ref(&a));
+    rig.want(&[web.clone(), z.clone(), asks("b", "cpu: 200m")]);
+    rig.handle(Event::Drain(None));
+    assert_eq!(rig.shown(), "b Pending, web Failed OutOfcpu, z Pending");
+    rig.handle(marker(1, Some(10)));
+    assert!(!rig.turn.has_room(&web.key) && rig.turn.has_room(&z.key));
+}
