@@ -203,8 +203,9 @@ fn sizes_change_without_a_restart() {
     node.write("r.yaml", pod("400m", "32Mi").text());
     node.launch();
     node.wait_until("the edit is found", || is(&first.id, 409, 100_000, 128 * MIB));
-    let now = node.wait_running("r", "app");
-    assert_eq!((now.id, node.pod("r").unwrap().metadata.uid), (first.id, uid));
+    assert_eq!(node.wait_running("r", "app").id, first.id);
+    // The first state of a daemon that has not looked yet has the UID of the edited text.
+    node.wait_until("it is the same pod", || node.pod("r").unwrap().metadata.uid == uid);
 }
 
 /// The next daemon put sizes in force that the node does not have, and after a boot or a drain the pod stayed down.
