@@ -139,6 +139,7 @@ fn a_pod_lives_on_podman() {
     node.wait_phase("p", "Running");
     let ip = node.pod("p").and_then(|p| p.status).and_then(|s| s.pod_ip).unwrap_or_default();
     assert!(ip.starts_with("10."), "{ip:?}: an address of Podman's network");
+    node.wait_until("the app has begun", || !node.says(&["logs", &node.full("p")]).is_empty());
     assert_eq!(node.says(&["logs", &node.full("p")]), "started\n");
     assert_eq!(node.says(&["exec", &node.full("p"), "--", "sh", "-c", "echo $A"]), "b\n");
 
