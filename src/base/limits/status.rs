@@ -29,6 +29,8 @@ pub const DAEMON_ANSWER: Duration = Duration::from_secs(3);
 pub const DAEMON_LOOK: Duration = Duration::from_millis(5);
 /// A daemon that has just begun gets this long to write its first state, before the command line says that it has not.
 pub const DAEMON_BEGINS: Duration = Duration::from_secs(3);
+/// So soon after its start a daemon may not have looked at all pods: the command line waits that long.
+pub const DAEMON_LOOKS: Duration = Duration::from_millis(500);
 /// How often the command line checks for that.
 pub const DAEMON_BEGINS_LOOK: Duration = Duration::from_millis(50);
 /// Largest `/proc/PID/status` that is read, bytes.

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
@@ -95,7 +95,10 @@ fn read(run_dir: &Path) -> Result<(Status, Daemon), String> {
         let has_begun = match daemon {
             Daemon::Unheard(_) => false,
             // Its first state says nothing of pods that run.
-            Daemon::Answers => status.file.docker.problem.as_deref() != Some(NOT_ASKED),
+            Daemon::Answers => {
+                status.file.docker.problem.as_deref() != Some(NOT_ASKED)
+                    && !is_looking(&status.file, System::start().now().wall)
+            }
             Daemon::Gone | Daemon::Silent(_) => true,
         };
         if has_begun || begun.elapsed() >= limits::DAEMON_BEGINS {
@@ -103,6 +106,12 @@ fn read(run_dir: &Path) -> Result<(Status, Daemon), String> {
         }
         thread::sleep(limits::DAEMON_BEGINS_LOOK);
     }
+}
+
+/// Whether its daemon has started so recently that it may not have looked at all pods.
+fn is_looking(file: &StatusFile, now: Timestamp) -> bool {
+    let age = file.info.started.map(|at| Duration::try_from(now.duration_since(at)));
+    age.is_some_and(|age| age.is_ok_and(|age| age < limits::DAEMON_LOOKS))
 }
 
 /// The reason why the file may be outdated. `is_silent` asks whether Docker does not answer, when the file does not
@@ -326,6 +335,17 @@ mod tests {
             read(&run).unwrap()
         });
         assert_eq!((first.1, first.0.file.docker.problem), (Daemon::Answers, None));
+        // Nor has it looked at all of them as soon as Docker answers.
+        let after = |millis: i64| {
+            let mut file = node().file;
+            let started = "2026-01-02T03:04:05Z".parse().unwrap();
+            file.info.started = Some(started);
+            is_looking(
+                &file,
+                started.checked_add(crate::base::clock::SignedDuration::from_millis(millis)).unwrap(),
+            )
+        };
+        assert_eq!([-1, 0, 499, 500].map(after), [false, true, true, false]);
         std::fs::remove_dir_all(&run).unwrap();
     }
 
