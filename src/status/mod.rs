@@ -180,13 +180,6 @@ pub fn rejected(pod: &DesiredPod, reason: &str, message: &str, now: Timestamp) -
     }
 }
 
-/// Whether a status is one of [`rejected`].
-#[must_use]
-pub fn is_rejected(status: &PodStatus) -> bool {
-    let starts = status.message.as_ref().is_some_and(|message| message.starts_with(REJECTED));
-    status.phase.as_deref() == Some("Failed") && starts
-}
-
 /// Status of a pod that was evicted (upstream `evictPod`); `told` is the message plus its consequence.
 #[must_use]
 pub fn evicted(pod: &DesiredPod, reason: &str, message: &str, told: &str, now: Timestamp) -> PodStatus {

@@ -208,9 +208,10 @@ pub struct DockerView {
     /// the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "through_value")]
     pub replaced: Vec<Pod>,
-    /// Pods that have no room on the node, and had none before it was drained. The next daemon reads them from the file.
-    #[serde(default, skip_serializing_if = "Set::is_empty")]
-    pub without_room: Set<String>,
+    /// Pods that have no room on the node, and the number of the period (between drains and starts of the daemon) in which they
+    /// had it last; 0: never. The next daemon reads them from the file.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub without_room: Table<String, u32>,
 }
 
 /// The node's resources, and the part for pods.

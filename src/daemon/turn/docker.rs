@@ -70,7 +70,7 @@ impl Engine {
             reachable: self.answers(),
             stopping: Set::new(),
             replaced: Vec::new(),
-            without_room: Set::new(),
+            without_room: Table::new(),
             version: self.version().cloned(),
             problem: self.problem().map(str::to_owned),
         }

@@ -156,7 +156,7 @@ impl Turn {
                 let line =
                     "the node is drained: its pods are stopped, and none is started until podkeeper resume";
                 self.log(log::Level::Info, line.to_owned());
-                self.forget_rooms_of_refused();
+                self.node.rooms.next_period();
                 let pace = self.pace(&drain, now);
                 self.draining = Some(Draining { drain, told: Set::new(), done: false, pace });
                 if self.docker.listed {
@@ -172,11 +172,12 @@ impl Turn {
                 self.draining = None;
                 if self.docker.listed {
                     let (first, others): (Vec<_>, Vec<_>) =
-                        all.into_iter().partition(|pod| self.precedes(pod) || self.has_room(&pod.key));
-                    self.additions(first, now);
+                        all.into_iter().partition(|pod| self.precedes(pod) || self.room(&pod.key) > 0);
+                    let mut resized = self.additions_as_before(first, now);
                     // Those that had gone for pods which have gone meanwhile come before those that never ran.
                     self.return_preempted(now);
-                    self.additions(others, now);
+                    resized.extend(self.additions_as_before(others, now));
+                    resized.into_iter().for_each(|pod| self.addition(pod, now));
                     // One of them may have been made smaller since.
                     self.readmit(&[], now);
                     self.housekeeping();

@@ -178,7 +178,7 @@ impl Turn {
         now: &Now,
     ) {
         let since = self.waits_since(&pod, now);
-        self.node.rooms.judged(&pod.key);
+        self.node.rooms.settled(&pod.key);
         self.entries.get_or_default(pod.key.clone()).waited = Some((pod.uid.clone(), since));
         self.due.replace(until, Due::After(pod.key.clone()));
         let message = format!("Waits for {missing}; starts anyway after {} s.", after.timeout.as_secs());
@@ -208,7 +208,7 @@ impl Turn {
         };
         let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
         if why == Why::Drained {
-            self.keep_room(&key);
+            self.loses_room(&key);
         }
         self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));
         if why == Why::Drained {

@@ -206,8 +206,8 @@ pub struct Earlier {
     pub stopping: Set<String>,
     /// Its pods, and the earlier versions that it knew.
     pub pods: Vec<Pod>,
-    /// Those that had no room.
-    pub without_room: Set<String>,
+    /// Those that had no room, and the period in which they had it last.
+    pub without_room: Table<String, u32>,
 }
 
 impl Earlier {

@@ -65,8 +65,18 @@ impl Turn {
         pod.source == Source::Api && is_terminal && !is_here
     }
 
-    /// Admits pods, see [`Turn::in_order`].
+    /// Admits pods, see [`Turn::in_order`]. Other sizes come when all have theirs.
     pub(super) fn additions(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
+        let resized = self.additions_as_before(pods, now);
+        resized.into_iter().for_each(|pod| self.addition(pod, now));
+    }
+
+    /// Admits pods with the sizes that they had, and returns those that are to have others.
+    pub(super) fn additions_as_before(
+        &mut self,
+        pods: Vec<Arc<DesiredPod>>,
+        now: &Now,
+    ) -> Vec<Arc<DesiredPod>> {
         let mut resized = Vec::new();
         for pod in self.in_order(pods) {
             match self.before_resize(&pod) {
@@ -77,10 +87,10 @@ impl Turn {
                 None => self.addition(pod, now),
             }
         }
-        resized.into_iter().for_each(|pod| self.addition(pod, now));
+        resized
     }
 
-    fn addition(&mut self, pod: Arc<DesiredPod>, now: &Now) {
+    pub(super) fn addition(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         if pod.metadata.deletion_timestamp.is_some() {
             self.remove(&pod);
         } else if self.is_past(&pod) {
@@ -130,7 +140,7 @@ impl Turn {
     /// Stops a pod that is not wanted any more.
     pub(super) fn end(&mut self, pod: &Arc<DesiredPod>) {
         self.block(&pod.key, None);
-        self.node.rooms.judged(&pod.key);
+        self.node.rooms.settled(&pod.key);
         let order = self.deletion(pod);
         let is_found = self.docker.found.contains_key(&pod.key);
         let Some(entry) = self.entries.get_mut(&pod.key) else {
@@ -185,7 +195,7 @@ impl Turn {
         }
         entry.desired = Some(Arc::clone(&pod));
         self.node.sizes_earlier.remove(&pod.uid);
-        self.node.rooms.judged(&pod.key);
+        self.node.rooms.settled(&pod.key);
         self.node.sizes_kept.remove(&pod.key.to_string());
         self.wish(&pod.key.clone(), Wish::Run(pod));
     }
@@ -235,7 +245,7 @@ impl Turn {
 
     pub(super) fn reject(&mut self, pod: Arc<DesiredPod>, rejection: &Rejection, now: &Now) {
         self.changed = true;
-        self.room_refused(&pod.key, rejection);
+        self.loses_room(&pod.key);
         let (message, reason) = (&rejection.message, rejection.reason.to_string());
         // A pod of a source that precedes waits for the UID.
         let is_awaited = rejection.reason == Reason::DuplicateUid;

@@ -273,11 +273,49 @@ fn what_a_critical_pod_keeps_out_is_judged_first_when_that_goes() {
     rig.want(&[a.clone(), edited]);
     rig.gone("z");
     assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending");
+    // The same over other daemons, over another drain, and for a port.
+    for daemons in 0..3 {
+        let mut rig = drained(std::slice::from_ref(&a));
+        rig.want(&[a.clone(), web.clone(), z.clone()]);
+        rig.handle(Event::Drain(None));
+        for _ in 0..daemons {
+            let mut next = Rig::with(small());
+            next.goes_on_from(&rig.snapshot());
+            next.list(&[]);
+            next.want(&[a.clone(), web.clone(), z.clone()]);
+            assert_eq!(next.shown(), refused, "{daemons} daemons");
+            rig = next;
+        }
+        rig.handle(marker(1, Some(10)));
+        rig.gone("z");
+        rig.want(&[a.clone(), web.clone()]);
+        rig.handle(Event::Drain(None));
+        assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending", "{daemons} daemons");
+    }
+    let with_port = |name: &str, more: &str| {
+        let port = "ports: [{containerPort: 80, hostPort: 8080}]";
+        pod_of(name, &format!("{{{more}containers: [{{name: app, {port}}}]}}"))
+    };
+    let [a_port, web_port] = ["a", "web"].map(|name| with_port(name, ""));
+    let z_port = with_port("z", "priorityClassName: system-node-critical, ");
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(std::slice::from_ref(&web_port));
+    rig.status(&web_port, "Running", false);
+    rig.want(&[a_port.clone(), web_port.clone()]);
+    rig.handle(marker(1, Some(10)));
+    rig.gone("web");
+    rig.want(&[a_port.clone(), web_port.clone(), z_port]);
+    rig.handle(Event::Drain(None));
+    assert_eq!(rig.shown(), "a Failed NodePorts, web Failed NodePorts, z Pending");
+    rig.want(&[a_port, web_port]);
+    rig.gone("z");
+    assert_eq!(rig.shown(), "a Failed NodePorts, web Pending");
     // What has run since another drain comes before it.
     let mut rig = drained(std::slice::from_ref(&a));
     rig.want(&[web.clone(), z.clone(), asks("b", "cpu: 200m")]);
     rig.handle(Event::Drain(None));
     assert_eq!(rig.shown(), "b Pending, web Failed OutOfcpu, z Pending");
     rig.handle(marker(1, Some(10)));
-    assert!(!rig.turn.has_room(&web.key) && rig.turn.has_room(&z.key));
+    assert!(rig.turn.room(&web.key) < rig.turn.room(&z.key) && rig.turn.room(&a.key) == 0);
 }
