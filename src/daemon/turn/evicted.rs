@@ -64,14 +64,9 @@ pub(super) struct Evicted {
 }
 
 impl Evicted {
-    /// Another pod has its room.
-    pub(super) fn made_room(&self) -> bool {
-        self.cause == Cause::Room
-    }
-
     /// It made room for another pod, and may return now if there is some.
     pub(super) fn may_fit(&self, now: &Now) -> bool {
-        self.made_room() && self.until <= now.mono
+        self.cause == Cause::Room && self.until <= now.mono
     }
 }
 

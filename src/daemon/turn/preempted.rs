@@ -195,6 +195,7 @@ impl Turn {
     fn preempt(&mut self, key: &PodKey, reach: Reach, now: &Now) {
         let earlier = self.entries.get_mut(key).map_or(Duration::ZERO, |entry| entry.stopped_for(now));
         let grace = self.bounded_end(key, None, earlier);
+        self.loses_room(key);
         let Some(entry) = self.entries.get_mut(key) else { return };
         let was_over = entry.is_over();
         // An older version that has ended makes no room.

@@ -10,8 +10,6 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::base::order;
 use crate::base::table::Table;
 use crate::daemon::turn::Turn;
-use crate::daemon::turn::entry::Entry;
-use crate::daemon::turn::evicted::Evicted;
 use crate::pod::{DesiredPod, PodKey, priority};
 
 /// When the pods of each name had room last, for those that have none now. An edited pod has what the one before had.
@@ -73,13 +71,11 @@ impl Turn {
         pods
     }
 
-    /// Whether a pod of this name has its room, or returns into the one that another has for a while.
+    /// Whether a pod of this name has its room.
     fn has_room(&self, key: &PodKey) -> bool {
         // What has ended for good needs none, and its next version is new.
-        let accepted = |entry: &Entry| entry.accepted().is_some() && !entry.has_ended();
-        // What went for its own limits, or for the node's need, has left its room to others.
-        let is_preempted = |entry: &Entry| entry.evicted().is_some_and(Evicted::made_room);
-        self.entries.get(key).is_some_and(|entry| accepted(entry) || is_preempted(entry))
+        let entry = self.entries.get(key);
+        entry.is_some_and(|entry| entry.accepted().is_some() && !entry.has_ended())
     }
 
     /// The period in which a pod of this name had its room last; 0: never. What had it last is judged first, so that what
@@ -92,7 +88,8 @@ impl Turn {
         if rooms.last.is_empty() { 0 } else { rooms.last.get(&key.to_string()).copied().unwrap_or(0) }
     }
 
-    /// It loses its room, by a drain or because it is refused.
+    /// It loses its room, by a drain, to a pod that precedes, or because it is refused. What goes for its own limits, or for
+    /// the node's need, leaves its room to others.
     pub(in crate::daemon::turn) fn loses_room(&mut self, key: &PodKey) {
         if self.has_room(key) {
             let rooms = &mut self.node.rooms;

@@ -319,3 +319,32 @@ fn what_a_critical_pod_keeps_out_is_judged_first_when_that_goes() {
     rig.handle(marker(1, Some(10)));
     assert!(rig.turn.room(&web.key) < rig.turn.room(&z.key) && rig.turn.room(&a.key) == 0);
 }
+
+/// Regression: a preempted pod came before what had run since, when the daemon was started anew on a drained node.
+#[test]
+fn what_was_preempted_comes_after_what_ran_since() {
+    let (a, f, z) = (asks("a", "cpu: 1500m"), asks("f", "cpu: 1200m"), critical("z", 800));
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(std::slice::from_ref(&a));
+    rig.status(&a, "Running", false);
+    rig.want(&[a.clone(), z.clone()]);
+    rig.gone("a");
+    rig.status(&z, "Running", false);
+    rig.want(&[a.clone(), z, f.clone()]);
+    rig.status(&f, "Running", false);
+    assert_eq!(rig.shown(), "a Failed Preempting, f Running, z Running");
+    rig.handle(marker(1, Some(10)));
+    rig.gone("f");
+    rig.gone("z");
+    for _ in 0..2 {
+        let mut next = Rig::with(small());
+        next.goes_on_from(&rig.snapshot());
+        next.handle(marker(1, Some(10)));
+        next.list(&[]);
+        next.want(&[a.clone(), f.clone()]);
+        rig = next;
+    }
+    rig.handle(Event::Drain(None));
+    assert!(rig.shown().ends_with("f Pending"), "{}", rig.shown());
+}
