@@ -66,9 +66,7 @@ fn failed(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Failed"))?;
     let reason = status.reason.as_deref()?;
     let message = status.message.as_deref().unwrap_or_default().trim_end_matches('.');
-    Some(format!(
-        "{reason}: {message}. With an edited manifest it is a new pod, which does not wait for that"
-    ))
+    Some(format!("{reason}: {message}. An edited manifest is a new pod, which is judged at once"))
 }
 
 /// The request in the name of a sandbox.
@@ -106,8 +104,8 @@ mod tests {
         check(
             r#"{"phase": "Failed", "reason": "Evicted", "message": "It starts again at 12:00:00 at the earliest."}"#,
             Some(
-                "Evicted: It starts again at 12:00:00 at the earliest. With an edited manifest it is a new pod, which does \
-                 not wait for that",
+                "Evicted: It starts again at 12:00:00 at the earliest. An edited manifest is a new pod, which is judged at \
+                 once",
             ),
         );
     }

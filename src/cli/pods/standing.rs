@@ -244,6 +244,7 @@ fn ask(run_dir: &Path, pid: u32) -> Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::clock::SignedDuration;
     use crate::cli::pods::tests::node;
     use crate::status::snapshot::DrainView;
 
@@ -340,10 +341,7 @@ mod tests {
             let mut file = node().file;
             let started = "2026-01-02T03:04:05Z".parse().unwrap();
             file.info.started = Some(started);
-            is_looking(
-                &file,
-                started.checked_add(crate::base::clock::SignedDuration::from_millis(millis)).unwrap(),
-            )
+            is_looking(&file, started.checked_add(SignedDuration::from_millis(millis)).unwrap())
         };
         assert_eq!([-1, 0, 499, 500].map(after), [false, true, true, false]);
         std::fs::remove_dir_all(&run).unwrap();

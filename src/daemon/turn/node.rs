@@ -46,7 +46,7 @@ pub(super) struct NodeState {
     pub(super) sizes_kept: Resized,
     /// How the containers of those ended that had failed for good, by UID, while an API server may have to hear of it.
     pub(super) ends_earlier: Table<String, PodStatus>,
-    /// Who had room before.
+    /// When the pods of each name had room last.
     pub(super) rooms: Rooms,
     /// Those of them that run, and that no source told then.
     pub(super) earlier: Table<PodKey, Arc<DesiredPod>>,

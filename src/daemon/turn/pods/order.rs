@@ -1,4 +1,4 @@
-//! The order in which pods that come together are judged.
+//! The order in which pods that come together are judged: what had its room last comes first.
 //!
 //! Never here: a time. The same pods give the same order in each daemon.
 
