@@ -206,7 +206,7 @@ pub struct Earlier {
     pub stopping: Set<String>,
     /// Its pods, and the earlier versions that it knew.
     pub pods: Vec<Pod>,
-    /// Those that had no room, and the period in which they had it last.
+    /// Those that had no room, and the number of the period in which they had it last.
     pub without_room: Table<String, u32>,
 }
 

@@ -317,7 +317,7 @@ fn what_a_critical_pod_keeps_out_is_judged_first_when_that_goes() {
     rig.handle(Event::Drain(None));
     assert_eq!(rig.shown(), "b Pending, web Failed OutOfcpu, z Pending");
     rig.handle(marker(1, Some(10)));
-    assert!(rig.turn.room(&web.key) < rig.turn.room(&z.key) && rig.turn.room(&a.key) == 0);
+    assert!(rig.turn.room(&web) < rig.turn.room(&z) && rig.turn.room(&a) == 0);
 }
 
 /// Regression: a preempted pod came before what had run since, when the daemon was started anew on a drained node.
@@ -347,4 +347,52 @@ fn what_was_preempted_comes_after_what_ran_since() {
     }
     rig.handle(Event::Drain(None));
     assert!(rig.shown().ends_with("f Pending"), "{}", rig.shown());
+}
+
+/// Regression: a pod that was edited on a drained node, and needed more than before or a port that another had, took the room
+/// of that one, which was as it had been.
+#[test]
+fn what_is_as_it_was_comes_before_what_was_edited() {
+    let with_port = |name: &str, port: u16| {
+        pod_of(
+            name,
+            &format!("{{containers: [{{name: app, ports: [{{containerPort: 80, hostPort: {port}}}]}}]}}"),
+        )
+    };
+    let sets = [
+        ("OutOfcpu", asks("a", "cpu: 500m"), asks("a/a-2", "cpu: 1500m"), asks("web", "cpu: 1200m")),
+        ("NodePorts", with_port("a", 8081), with_port("a/a-2", 8080), with_port("web", 8080)),
+    ];
+    for (reason, a, edited, web) in sets {
+        for daemons in 0..4 {
+            let mut rig = Rig::with(small());
+            rig.list(&[]);
+            rig.want(&[a.clone(), web.clone()]);
+            rig.status(&a, "Running", false);
+            rig.status(&web, "Running", false);
+            // The last one: nothing of it runs when a daemon begins, as after a loss of power.
+            let is_boot = daemons == 3;
+            if !is_boot {
+                rig.handle(marker(1, Some(10)));
+                rig.gone("a");
+                rig.gone("web");
+                rig.want(&[edited.clone(), web.clone()]);
+            }
+            for _ in 0..daemons.min(2) {
+                let mut next = Rig::with(small());
+                next.goes_on_from(&rig.snapshot());
+                if !is_boot {
+                    next.handle(marker(1, Some(10)));
+                }
+                next.want(&[edited.clone(), web.clone()]);
+                next.list(&[]);
+                rig = next;
+            }
+            rig.handle(Event::Drain(None));
+            assert_eq!(rig.shown(), format!("a Failed {reason}, web Pending"), "{daemons} daemons");
+            // As it was it fits, and so it does again.
+            rig.want(&[a.clone(), web.clone()]);
+            assert_eq!(rig.shown(), "a Pending, web Pending", "{daemons} daemons");
+        }
+    }
 }
