@@ -209,10 +209,13 @@ pub struct DockerView {
     #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "through_value")]
     pub replaced: Vec<Pod>,
     /// Pods that have no room on the node, and the number of the period (between drains and starts of the daemon) in which they
-    /// had it last; an odd number: in which another version of the name had it; 0: never. The next daemon reads them from the
-    /// file.
+    /// had it last; 0: never. The next daemon reads them from the file.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub without_room: Table<String, u32>,
+    /// Which version of a pod had room last: its UID, or a hash where an edit keeps that. Without an entry: the UID of one that
+    /// has it, and none otherwise. The next daemon reads them from the file.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub had_room: Table<String, String>,
 }
 
 /// The node's resources, and the part for pods.

@@ -71,6 +71,7 @@ impl Engine {
             stopping: Set::new(),
             replaced: Vec::new(),
             without_room: Table::new(),
+            had_room: Table::new(),
             version: self.version().cloned(),
             problem: self.problem().map(str::to_owned),
         }

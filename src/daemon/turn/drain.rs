@@ -172,7 +172,7 @@ impl Turn {
                 self.draining = None;
                 if self.docker.listed {
                     let (first, others): (Vec<_>, Vec<_>) =
-                        all.into_iter().partition(|pod| self.precedes(pod) || self.room(pod) > 0);
+                        all.into_iter().partition(|pod| self.precedes(pod) || self.room(pod).was_had());
                     let mut resized = self.additions_as_before(first, now);
                     // Those that had gone for pods which have gone meanwhile come before those that never ran.
                     self.return_preempted(now);

@@ -206,8 +206,10 @@ pub struct Earlier {
     pub stopping: Set<String>,
     /// Its pods, and the earlier versions that it knew.
     pub pods: Vec<Pod>,
-    /// Those that had no room, and the number of the period in which they had it last.
+    /// Those that had no room, and the period in which they had it last.
     pub without_room: Table<String, u32>,
+    /// Which versions had room last, where their UIDs do not tell.
+    pub had_room: Table<String, String>,
 }
 
 impl Earlier {
@@ -215,8 +217,9 @@ impl Earlier {
     #[must_use]
     pub fn of(file: StatusFile) -> Earlier {
         let pods = file.pods.into_iter().chain(file.docker.replaced).collect();
-        let (stopping, without_room) = (file.docker.stopping, file.docker.without_room);
-        Earlier { pods, evictions: file.evictions, stopping, without_room }
+        let (stopping, without_room, had_room) =
+            (file.docker.stopping, file.docker.without_room, file.docker.had_room);
+        Earlier { pods, evictions: file.evictions, stopping, without_room, had_room }
     }
 }
 

@@ -76,7 +76,7 @@ impl Turn {
         if self.config.sources.in_cluster() {
             self.node.ends_earlier = pods::last::ends_of(&earlier.pods);
         }
-        self.node.rooms = Rooms::of_earlier(&earlier.pods, earlier.without_room);
+        self.node.rooms = Rooms::of_earlier(&earlier.pods, earlier.without_room, earlier.had_room);
         self.node.pods_earlier = earlier.pods;
     }
 

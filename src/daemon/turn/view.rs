@@ -68,13 +68,15 @@ impl Turn {
             message:
                 "it runs, but its manifest is not accepted: it is left alone, and not restarted".to_owned(),
         }));
+        let (without_room, had_room) = self.rooms_told();
         Snapshot {
             node: self.config.node_name.clone(),
             root_dir: self.config.root_dir.to_string_lossy().into_owned(),
             docker: DockerView {
                 stopping: self.stopped_containers(),
                 replaced: self.replaced(),
-                without_room: self.without_room(),
+                without_room,
+                had_room,
                 ..self.docker.engine.view(self.config.docker.to_string())
             },
             drain: self.drain_view(),

@@ -88,6 +88,7 @@ impl World {
                 evictions: before.evictions,
                 stopping: before.docker.stopping,
                 without_room: before.docker.without_room,
+                had_room: before.docker.had_room,
             }
         };
         let resized = before.resized.unwrap_or_default();

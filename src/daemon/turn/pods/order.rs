@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::base::order;
 use crate::base::table::Table;
 use crate::daemon::turn::Turn;
+use crate::manifest::hash;
 use crate::pod::{DesiredPod, PodKey, priority};
 
 /// When the pods of each name had room last, for those that have none now.
@@ -17,59 +18,81 @@ use crate::pod::{DesiredPod, PodKey, priority};
 pub(in crate::daemon::turn) struct Rooms {
     /// By name.
     last: Table<String, Last>,
-    /// The present period, from 2 on. Each drain, and each daemon, begins another, by [`PERIOD`].
+    /// The number of the present period, from 1 on. Each drain, and each daemon, begins another.
     period: u32,
 }
-
-/// The numbers of a period: its own for the version that had room in it, and one less for others of its name. What an edited
-/// pod needs is not known to fit beside what ran with the version before.
-const PERIOD: u32 = 2;
 
 /// The pod of a name that had room last.
 #[derive(Debug)]
 struct Last {
-    /// When it had it.
+    /// The period in which it had it; 0: never.
     period: u32,
-    /// Its UID; `None`: no pod that is known has it.
-    uid: Option<String>,
+    /// Which version it was, see [`version`], if that is known.
+    version: Option<String>,
 }
 
-impl Last {
-    /// The number for a version of its name.
-    fn number(&self, uid: &str) -> u32 {
-        let is_other = self.uid.as_deref() != Some(uid);
-        self.period.saturating_sub(u32::from(is_other))
+/// How a pod stands to the room that its name had last. What had it later is judged first, and of those that had it in one
+/// period what is as it was: what an edited pod needs may not fit beside the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::daemon::turn) struct Room {
+    period: u32,
+    is_as_it_was: bool,
+}
+
+impl Room {
+    /// Whether a pod of its name had room at all.
+    pub(in crate::daemon::turn) fn was_had(self) -> bool {
+        self.period > 0
     }
+}
+
+/// A text that an edit changes, but not other sizes of the containers. It need not be the same in another version of the
+/// program: all of them count as edited then.
+fn version(pod: &DesiredPod) -> String {
+    if pod.shape.is_some() {
+        return pod.uid.clone();
+    }
+    // An edit does not change the UID that a manifest gives.
+    let spec = serde_json::to_string(&*pod.spec).unwrap_or_default();
+    hash::fnv1a_128_hex(&[&pod.uid, "\n", &spec])
 }
 
 impl Default for Rooms {
     fn default() -> Rooms {
-        Rooms { last: Table::new(), period: PERIOD }
+        Rooms { last: Table::new(), period: 1 }
     }
 }
 
 impl Rooms {
-    /// What these pods of an earlier daemon had. `without`: those that had none, and their numbers.
-    pub(in crate::daemon::turn) fn of_earlier(pods: &[Pod], without: Table<String, u32>) -> Rooms {
-        let start_of = |number: u32| number.next_multiple_of(PERIOD);
-        let period = start_of(without.values().copied().max().unwrap_or(0).min(u32::MAX - PERIOD));
-        let period = period.saturating_add(PERIOD);
+    /// What these pods of an earlier daemon had. `without`: those that had no room, and the period in which they had it last;
+    /// `versions`: which of them had it, where the UID does not tell.
+    pub(in crate::daemon::turn) fn of_earlier(
+        pods: &[Pod],
+        without: Table<String, u32>,
+        mut versions: Table<String, String>,
+    ) -> Rooms {
+        // Numbered anew, so that no number grows from daemon to daemon.
+        let numbers = order::set(without.values().copied().filter(|number| *number > 0));
+        let numbers: Vec<u32> = numbers.into_iter().collect();
+        let numbered = |number| numbers.partition_point(|earlier| *earlier <= number);
+        let numbered = |number| u32::try_from(numbered(number)).unwrap_or(u32::MAX);
+        let period = numbered(u32::MAX).saturating_add(1);
         let mut last = Table::new();
         for pod in pods {
             let metadata = pod.metadata.clone();
             let (Some(namespace), Some(name)) = (metadata.namespace, metadata.name) else { continue };
             let key = PodKey { namespace, name }.to_string();
-            let (period, had) = match without.get(&key) {
-                Some(number) => (start_of(*number), *number > 0 && number % PERIOD == 0),
-                None => (period, true),
-            };
-            // The wanted version comes before one whose containers still run.
-            last.get_or_insert(key, Last { period, uid: metadata.uid.filter(|_| had) });
+            if !without.contains_key(&key) {
+                let version = versions.remove(&key).or(metadata.uid);
+                // The wanted version comes before one whose containers still run.
+                last.get_or_insert(key, Last { period, version });
+            }
         }
         for (key, number) in without {
-            last.get_or_insert(key, Last { period: start_of(number), uid: None });
+            let version = versions.remove(&key);
+            last.insert(key, Last { period: numbered(number), version });
         }
-        Rooms { last, period: period.saturating_add(PERIOD) }
+        Rooms { last, period: period.saturating_add(1) }
     }
 
     /// The pod has its room, or there is none of this name any more.
@@ -81,14 +104,14 @@ impl Rooms {
 
     /// A drain begins.
     pub(in crate::daemon::turn) fn next_period(&mut self) {
-        self.period = self.period.saturating_add(PERIOD);
+        self.period = self.period.saturating_add(1);
     }
 }
 
 impl Turn {
     /// Running pods come first, so that they keep their ports; then those for which others would be stopped, so that none
     /// starts in vain, and jobs that others wait for; then those that have their room, or had it last; then by name.
-    pub(super) fn in_order(&self, mut pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
+    pub(super) fn in_order(&self, pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
         let first = |pod: &DesiredPod| {
             let is_critical = priority::is_critical(pod);
             let (runs, runs_containers) =
@@ -98,8 +121,9 @@ impl Turn {
             let has_none = (!runs_containers, !runs);
             (has_none, !is_critical, !self.precedes(pod), !is_needed, Reverse(room))
         };
-        order::sort_by(&mut pods, |a, b| first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key)));
-        pods
+        let mut pods: Vec<_> = pods.into_iter().map(|pod| (first(&pod), pod)).collect();
+        order::sort_by(&mut pods, |(a, pod), (b, other)| a.cmp(b).then_with(|| pod.key.cmp(&other.key)));
+        pods.into_iter().map(|(_, pod)| pod).collect()
     }
 
     /// The pod of this name that has its room. What has ended for good needs none, and its next version is new.
@@ -107,23 +131,25 @@ impl Turn {
         self.entries.get(key).filter(|entry| !entry.has_ended())?.accepted()
     }
 
-    /// The number of the period in which a pod of this name had its room last, see [`PERIOD`]; 0: never. What had it last is
-    /// judged first, so that what never had one takes none of it.
-    pub(in crate::daemon::turn) fn room(&self, pod: &DesiredPod) -> u32 {
+    /// How it stands to the room that its name has, or had last. What never had one takes none of it.
+    pub(in crate::daemon::turn) fn room(&self, pod: &DesiredPod) -> Room {
         let rooms = &self.node.rooms;
         if let Some(now) = self.with_room(&pod.key) {
-            return rooms.period.saturating_sub(u32::from(now.uid != pod.uid));
+            let is_as_it_was = now.uid == pod.uid && (pod.shape.is_some() || now.spec == pod.spec);
+            return Room { period: rooms.period, is_as_it_was };
         }
         let last = if rooms.last.is_empty() { None } else { rooms.last.get(&pod.key.to_string()) };
-        last.map_or(0, |last| last.number(&pod.uid))
+        let version_of = |last: &Last| last.version.as_ref().is_some_and(|had| *had == version(pod));
+        let period = last.map_or(0, |last| last.period);
+        Room { period, is_as_it_was: last.is_some_and(version_of) }
     }
 
     /// It loses its room, by a drain, to a pod that precedes, or because it is refused. What goes for its own limits, or for
     /// the node's need, leaves its room to others.
     pub(in crate::daemon::turn) fn loses_room(&mut self, key: &PodKey) {
-        if let Some(uid) = self.with_room(key).map(|pod| pod.uid.clone()) {
+        if let Some(version) = self.with_room(key).map(|pod| version(pod)) {
             let rooms = &mut self.node.rooms;
-            rooms.last.insert(key.to_string(), Last { period: rooms.period, uid: Some(uid) });
+            rooms.last.insert(key.to_string(), Last { period: rooms.period, version: Some(version) });
         }
     }
 
@@ -133,19 +159,30 @@ impl Turn {
         self.node.rooms.last.retain(|key, _| told.contains(key));
     }
 
-    /// Pods that have no room, and the numbers of the periods in which they had it last, for the next daemon. A source that
-    /// nobody has heard yet may still tell others.
-    pub(in crate::daemon::turn) fn without_room(&self) -> Table<String, u32> {
-        let untold = self.node.rooms.last.iter().filter(|_| !self.all_heard());
-        let mut without: Table<String, u32> =
-            untold.map(|(key, last)| (key.clone(), last.number(""))).collect();
-        for pod in self.merge.pods() {
-            if self.with_room(&pod.key).is_some() {
-                without.remove(&pod.key.to_string());
-            } else if !self.is_past(pod) {
-                without.insert(pod.key.to_string(), self.room(pod));
-            }
+    /// What the next daemon is to know, see [`Rooms::of_earlier`]. A source that nobody has heard yet may still tell other
+    /// pods.
+    pub(in crate::daemon::turn) fn rooms_told(&self) -> (Table<String, u32>, Table<String, String>) {
+        let (mut without, mut versions) = (Table::new(), Table::new());
+        let mut put = |key: String, last: Option<&Last>| {
+            versions.extend(last.and_then(|last| last.version.clone()).map(|version| (key.clone(), version)));
+            without.insert(key, last.map_or(0, |last| last.period));
+        };
+        let last = &self.node.rooms.last;
+        last.iter().filter(|_| !self.all_heard()).for_each(|(key, last)| put(key.clone(), Some(last)));
+        let (with, others): (Vec<_>, Vec<_>) =
+            self.merge.pods().partition(|pod| self.with_room(&pod.key).is_some());
+        for pod in others.into_iter().filter(|pod| !self.is_past(pod)) {
+            let key = pod.key.to_string();
+            let last = last.get(&key);
+            put(key, last);
         }
-        without
+        for pod in with {
+            let key = pod.key.to_string();
+            without.remove(&key);
+            versions.remove(&key);
+            let now = self.with_room(&pod.key).filter(|now| now.shape.is_none());
+            versions.extend(now.map(|now| (key, version(now))));
+        }
+        (without, versions)
     }
 }

@@ -277,6 +277,7 @@ impl Rig {
             stopping: before.docker.stopping.clone(),
             pods: before.pods.iter().map(written).chain(before.docker.replaced.clone()).collect(),
             without_room: before.docker.without_room.clone(),
+            had_room: before.docker.had_room.clone(),
         };
         self.turn.restore_unfinished(earlier, Set::new(), Table::new());
     }

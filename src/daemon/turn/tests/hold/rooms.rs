@@ -317,7 +317,7 @@ fn what_a_critical_pod_keeps_out_is_judged_first_when_that_goes() {
     rig.handle(Event::Drain(None));
     assert_eq!(rig.shown(), "b Pending, web Failed OutOfcpu, z Pending");
     rig.handle(marker(1, Some(10)));
-    assert!(rig.turn.room(&web) < rig.turn.room(&z) && rig.turn.room(&a) == 0);
+    assert!(rig.turn.room(&web) < rig.turn.room(&z) && !rig.turn.room(&a).was_had());
 }
 
 /// Regression: a preempted pod came before what had run since, when the daemon was started anew on a drained node.
@@ -362,6 +362,8 @@ fn what_is_as_it_was_comes_before_what_was_edited() {
     let sets = [
         ("OutOfcpu", asks("a", "cpu: 500m"), asks("a/a-2", "cpu: 1500m"), asks("web", "cpu: 1200m")),
         ("NodePorts", with_port("a", 8081), with_port("a/a-2", 8080), with_port("web", 8080)),
+        // With a UID of its own, which an edit keeps.
+        ("NodePorts", with_port("a", 8081), with_port("a", 8080), with_port("web", 8080)),
     ];
     for (reason, a, edited, web) in sets {
         for daemons in 0..4 {
@@ -394,5 +396,25 @@ fn what_is_as_it_was_comes_before_what_was_edited() {
             rig.want(&[a.clone(), web.clone()]);
             assert_eq!(rig.shown(), "a Pending, web Pending", "{daemons} daemons");
         }
+    }
+}
+
+/// Regression: a number in the status file stopped each daemon. And numbers do not grow from daemon to daemon.
+#[test]
+fn any_number_of_a_period_is_taken() {
+    let (web, a) = (asks("web", "cpu: 1500m"), asks("a", "cpu: 1500m"));
+    for number in [1, 2, 3, u32::MAX - 2, u32::MAX - 1, u32::MAX] {
+        let mut before = drained(std::slice::from_ref(&a)).snapshot();
+        let known = std::mem::take(&mut before.docker.without_room);
+        assert_eq!(known.values().copied().collect::<Vec<_>>(), [0, 2], "{known:?}");
+        before.docker.without_room = known.iter().map(|(key, _)| (key.clone(), number)).collect();
+        before.docker.without_room.insert("default/gone".to_owned(), number - 1);
+        let mut rig = Rig::with(small());
+        rig.goes_on_from(&before);
+        rig.handle(marker(1, Some(10)));
+        rig.list(&[]);
+        rig.want(&[a.clone(), web.clone()]);
+        let told = rig.snapshot().docker.without_room;
+        assert!(told.values().all(|told| *told <= 2), "{number}: {told:?}");
     }
 }
