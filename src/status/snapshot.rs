@@ -212,8 +212,8 @@ pub struct DockerView {
     /// had it last; 0: never. The next daemon reads them from the file.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub without_room: Table<String, u32>,
-    /// Which version of a pod had room last: its UID, or a hash where an edit keeps that. Without an entry: the UID of one that
-    /// has it, and none otherwise. The next daemon reads them from the file.
+    /// Which version of a pod had room last: a hash of its UID and of what an edit changes without it. Without an entry: that of
+    /// a pod that has room, and none otherwise. The next daemon reads them from the file.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub had_room: Table<String, String>,
 }

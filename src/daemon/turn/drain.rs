@@ -173,10 +173,8 @@ impl Turn {
                 if self.docker.listed {
                     let (first, others): (Vec<_>, Vec<_>) =
                         all.into_iter().partition(|pod| self.precedes(pod) || self.room(pod).was_had());
-                    let mut resized = self.additions_as_before(first, now);
-                    // Those that had gone for pods which have gone meanwhile come before those that never ran.
-                    self.return_preempted(now);
-                    resized.extend(self.additions_as_before(others, now));
+                    let mut resized = self.resumed(first, now);
+                    resized.extend(self.resumed(others, now));
                     resized.into_iter().for_each(|pod| self.addition(pod, now));
                     // One of them may have been made smaller since.
                     self.readmit(&[], now);
@@ -186,6 +184,19 @@ impl Turn {
                 }
             }
         }
+    }
+
+    /// Admits pods after a drain, and returns those that are to have other sizes. Those that had gone for pods which have gone
+    /// meanwhile are among them.
+    fn resumed(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) -> Vec<Arc<DesiredPod>> {
+        let mut resized = Vec::new();
+        for pod in self.in_order(pods) {
+            match self.may_return_of(&pod.key, now) {
+                Some(preempted) => self.return_if_it_fits(preempted, now),
+                None => resized.extend(self.additions_as_before(vec![pod], now)),
+            }
+        }
+        resized
     }
 
     /// A drain that ends with this boot is the machine's shutdown, which goes on after a time.

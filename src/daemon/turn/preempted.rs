@@ -8,7 +8,6 @@
 //!
 //! A pod that was stopped is kept like an evicted one (`evicted`), and returns when there is room again.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +52,11 @@ impl Turn {
         }
         self.admit(pod, Room::IsMade)?;
         let Some(victims) = self.victims(pod, reach) else { return Err(refused) };
+        let needs_none_stopped = reach == Reach::Behind && victims.is_empty();
+        if needs_none_stopped && !self.has_room_made(pod) && !self.awaits_behind(pod) {
+            // What ends by itself leaves its room to all, in their order.
+            return Err(refused);
+        }
         // No pod is stopped for one that would not start yet.
         if let Some(after) = after::of(pod).filter(|_| !self.has_room_made(pod)) {
             match self.judge(pod, &after, now) {
@@ -76,6 +80,13 @@ impl Turn {
             self.due.push(now.mono.after(limits::READMISSION), Due::Refused);
         }
         Ok(())
+    }
+
+    /// Whether a pod of a source that stands behind others is ending.
+    fn awaits_behind(&self, pod: &DesiredPod) -> bool {
+        let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
+        let mut leaving = others.filter_map(|(_, entry)| entry.leaving());
+        leaving.any(|pod| self.is_behind(pod)) || self.earlier(false).iter().any(|pod| self.is_behind(pod))
     }
 
     /// The pods that may be stopped for this one; `None`: none.
@@ -239,30 +250,33 @@ impl Turn {
         format!("Waits for the end of {}: {named}{more}.", many(leaving.len(), "pod"))
     }
 
-    /// Lets preempted pods return, as far as there is room again: those of sources that stand behind others last, of the
-    /// others the most important first. One of which containers run still has not gone yet.
+    /// Lets preempted pods return, as far as there is room again.
     pub(super) fn return_preempted(&mut self, now: &Now) {
         if !self.docker.listed || self.draining.is_some() {
             return;
         }
-        let gone = self.entries.values().filter(|entry| entry.leaving().is_none());
-        let away = gone.filter_map(Entry::evicted).filter(|it| it.may_fit(now));
-        let mut away: Vec<Arc<DesiredPod>> = away.map(|it| Arc::clone(&it.pod)).collect();
-        order::sort_by_key(&mut away, |pod| {
-            let is_behind = self.config.policy.evict_first(pod.source);
-            (is_behind, Reverse(priority::of(pod)), pod.key.clone())
-        });
-        for pod in away {
-            if self.stays_away(&pod) {
-                continue;
-            }
-            self.log(
-                log::Level::Info,
-                format!("pod {} was preempted, and starts again: there is room", pod.key),
-            );
-            self.block(&pod.key, None);
-            self.additions(vec![pod], now);
+        for pod in self.in_order(self.may_return(now)) {
+            self.return_if_it_fits(pod, now);
         }
+    }
+
+    /// Preempted pods that may be judged again. One of which containers run still has not gone yet.
+    pub(super) fn may_return(&self, now: &Now) -> Vec<Arc<DesiredPod>> {
+        self.entries.values().filter_map(|entry| may_return(entry, now)).cloned().collect()
+    }
+
+    /// The preempted pod of this name that may be judged again.
+    pub(super) fn may_return_of(&self, key: &PodKey, now: &Now) -> Option<Arc<DesiredPod>> {
+        self.entries.get(key).and_then(|entry| may_return(entry, now)).cloned()
+    }
+
+    pub(super) fn return_if_it_fits(&mut self, pod: Arc<DesiredPod>, now: &Now) {
+        if self.stays_away(&pod) {
+            return;
+        }
+        self.log(log::Level::Info, format!("pod {} was preempted, and starts again: there is room", pod.key));
+        self.block(&pod.key, None);
+        self.additions(vec![pod], now);
     }
 
     /// There is no room for it yet. A pod that is refused for something else is told that.
@@ -271,4 +285,9 @@ impl Turn {
         // Its controller makes another one.
         pod.source == Source::Api || self.admit(pod, Room::Counts).is_err_and(|why| is_brief(&why))
     }
+}
+
+fn may_return<'e>(entry: &'e Entry, now: &Now) -> Option<&'e Arc<DesiredPod>> {
+    let gone = Some(entry).filter(|entry| entry.leaving().is_none());
+    gone.and_then(Entry::evicted).filter(|it| it.may_fit(now)).map(|it| &it.pod)
 }

@@ -5,13 +5,14 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
 use crate::base::order;
 use crate::base::table::Table;
 use crate::daemon::turn::Turn;
+use crate::daemon::turn::entry::Entry;
 use crate::manifest::hash;
-use crate::pod::{DesiredPod, PodKey, priority};
+use crate::pod::{self, DesiredPod, PodKey, priority};
 
 /// When the pods of each name had room last, for those that have none now.
 #[derive(Debug)]
@@ -46,15 +47,19 @@ impl Room {
     }
 }
 
-/// A text that an edit changes, but not other sizes of the containers. It need not be the same in another version of the
-/// program: all of them count as edited then.
+/// A text that each edit changes. It need not be the same in another version of the program: all of them count as edited then.
 fn version(pod: &DesiredPod) -> String {
     if pod.shape.is_some() {
-        return pod.uid.clone();
+        return resizable(&pod.uid, &pod.spec);
     }
     // An edit does not change the UID that a manifest gives. By way of a value: another writer of specs is 44 KiB of code.
     let spec = serde_json::to_value(&*pod.spec).unwrap_or_default().to_string();
     hash::fnv1a_128_hex(&[&pod.uid, "\n", &spec])
+}
+
+/// The version of a pod whose UID changes with all but the sizes of its containers.
+fn resizable(uid: &str, spec: &PodSpec) -> String {
+    hash::fnv1a_128_hex(&[uid, "\n", &pod::sizes::text(spec)])
 }
 
 impl Default for Rooms {
@@ -83,7 +88,8 @@ impl Rooms {
             let (Some(namespace), Some(name)) = (metadata.namespace, metadata.name) else { continue };
             let key = PodKey { namespace, name }.to_string();
             if !without.contains_key(&key) {
-                let version = versions.remove(&key).or(metadata.uid);
+                let of_pod = |uid: String| Some(resizable(&uid, pod.spec.as_ref()?));
+                let version = versions.remove(&key).or(metadata.uid.and_then(of_pod));
                 // The wanted version comes before one whose containers still run.
                 last.get_or_insert(key, Last { period, version });
             }
@@ -110,16 +116,20 @@ impl Rooms {
 
 impl Turn {
     /// Running pods come first, so that they keep their ports; then those for which others would be stopped, so that none
-    /// starts in vain, and jobs that others wait for; then those that have their room, or had it last; then by name.
-    pub(super) fn in_order(&self, pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
+    /// starts in vain, and jobs that others wait for; then those that have their room, or had it last; of these those that have
+    /// gone for others, and the most important of them; then by name.
+    pub(in crate::daemon::turn) fn in_order(&self, pods: Vec<Arc<DesiredPod>>) -> Vec<Arc<DesiredPod>> {
         let first = |pod: &DesiredPod| {
             let is_critical = priority::is_critical(pod);
             let (runs, runs_containers) =
                 (self.runs(&pod.key, &pod.uid), self.runs_containers(&pod.key, &pod.uid));
-            let (is_needed, room) = (self.is_needed_job(pod), self.room(pod));
+            // It is judged with the sizes that it had, if those are known.
+            let before = self.before_resize(pod);
+            let (is_needed, room) = (self.is_needed_job(pod), self.room(before.as_deref().unwrap_or(pod)));
+            let has_gone = self.entries.get(&pod.key).and_then(Entry::evicted).map(|_| priority::of(pod));
             // Of which only the sandbox is left holds its ports, but may have lost its room.
             let has_none = (!runs_containers, !runs);
-            (has_none, !is_critical, !self.precedes(pod), !is_needed, Reverse(room))
+            (has_none, !is_critical, !self.precedes(pod), !is_needed, Reverse((room, has_gone)))
         };
         let mut pods: Vec<_> = pods.into_iter().map(|pod| (first(&pod), pod)).collect();
         order::sort_by(&mut pods, |(a, pod), (b, other)| a.cmp(b).then_with(|| pod.key.cmp(&other.key)));
@@ -135,7 +145,7 @@ impl Turn {
     pub(in crate::daemon::turn) fn room(&self, pod: &DesiredPod) -> Room {
         let rooms = &self.node.rooms;
         if let Some(now) = self.with_room(&pod.key) {
-            let is_as_it_was = now.uid == pod.uid && (pod.shape.is_some() || now.spec == pod.spec);
+            let is_as_it_was = now.uid == pod.uid && now.spec == pod.spec;
             return Room { period: rooms.period, is_as_it_was };
         }
         let last = if rooms.last.is_empty() { None } else { rooms.last.get(&pod.key.to_string()) };

@@ -37,18 +37,21 @@ impl Turn {
         self.waiting.readmitted = Some(now.mono);
         let refused = self.entries.values().filter(|entry| entry.is_refused());
         let refused = refused.filter_map(|entry| Some(Arc::clone(entry.blocked.as_ref()?.pod())));
-        // Pods for which others are stopped come first: those do not return into the room that they made.
-        let (preceding, others): (Vec<_>, Vec<_>) = refused.partition(|pod| self.precedes(pod));
-        if !preceding.is_empty() {
-            self.additions(preceding, now);
-        }
-        self.return_preempted(now);
-        for pod in self.in_order(others) {
-            if !self.has_no_place(&pod.key) {
-                // One by one: who comes first has its room, and its resize is decided before the next one's start.
-                self.additions(vec![pod], now);
+        let pods = refused.chain(self.may_return(now)).collect();
+        let (mut resized, mut last) = (Vec::new(), None);
+        for pod in self.in_order(pods) {
+            // Who had room has it with the sizes of then, before any of them has more; and that before the next ones start.
+            let group = Some((self.precedes(&pod), self.room(&pod).was_had()));
+            if std::mem::replace(&mut last, group) != group {
+                std::mem::take(&mut resized).into_iter().for_each(|pod| self.addition(pod, now));
+            }
+            if let Some(preempted) = self.may_return_of(&pod.key, now) {
+                self.return_if_it_fits(preempted, now);
+            } else if self.precedes(&pod) || !self.has_no_place(&pod.key) {
+                resized.extend(self.additions_as_before(vec![pod], now));
             }
         }
+        resized.into_iter().for_each(|pod| self.addition(pod, now));
     }
 
     /// Whether a pod was refused because there were too many, and there are still as many. It is not judged then, for

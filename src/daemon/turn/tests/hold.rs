@@ -1,6 +1,7 @@
 //! Pods that wait for others, and cycles of waiting.
 
 mod ends;
+mod last;
 mod rooms;
 mod spared;
 

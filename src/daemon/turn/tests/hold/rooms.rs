@@ -86,7 +86,7 @@ fn rejecting(pod: &Arc<DesiredPod>) -> Rig {
 }
 
 /// A node on which `web` runs, with these pods beside it, and which is drained then.
-fn drained(others: &[Arc<DesiredPod>]) -> Rig {
+pub(super) fn drained(others: &[Arc<DesiredPod>]) -> Rig {
     let web = asks("web", "cpu: 1500m");
     let mut rig = Rig::with(small());
     rig.list(&[]);
@@ -292,12 +292,12 @@ fn what_a_critical_pod_keeps_out_is_judged_first_when_that_goes() {
         rig.handle(Event::Drain(None));
         assert_eq!(rig.shown(), "a Failed OutOfcpu, web Pending", "{daemons} daemons");
     }
-    let with_port = |name: &str, more: &str| {
+    let spec_with_port = |name: &str, more: &str| {
         let port = "ports: [{containerPort: 80, hostPort: 8080}]";
         pod_of(name, &format!("{{{more}containers: [{{name: app, {port}}}]}}"))
     };
-    let [a_port, web_port] = ["a", "web"].map(|name| with_port(name, ""));
-    let z_port = with_port("z", "priorityClassName: system-node-critical, ");
+    let [a_port, web_port] = ["a", "web"].map(|name| spec_with_port(name, ""));
+    let z_port = spec_with_port("z", "priorityClassName: system-node-critical, ");
     let mut rig = Rig::with(small());
     rig.list(&[]);
     rig.want(std::slice::from_ref(&web_port));
@@ -347,74 +347,4 @@ fn what_was_preempted_comes_after_what_ran_since() {
     }
     rig.handle(Event::Drain(None));
     assert!(rig.shown().ends_with("f Pending"), "{}", rig.shown());
-}
-
-/// Regression: a pod that was edited on a drained node, and needed more than before or a port that another had, took the room
-/// of that one, which was as it had been.
-#[test]
-fn what_is_as_it_was_comes_before_what_was_edited() {
-    let with_port = |name: &str, port: u16| {
-        pod_of(
-            name,
-            &format!("{{containers: [{{name: app, ports: [{{containerPort: 80, hostPort: {port}}}]}}]}}"),
-        )
-    };
-    let sets = [
-        ("OutOfcpu", asks("a", "cpu: 500m"), asks("a/a-2", "cpu: 1500m"), asks("web", "cpu: 1200m")),
-        ("NodePorts", with_port("a", 8081), with_port("a/a-2", 8080), with_port("web", 8080)),
-        // With a UID of its own, which an edit keeps.
-        ("NodePorts", with_port("a", 8081), with_port("a", 8080), with_port("web", 8080)),
-    ];
-    for (reason, a, edited, web) in sets {
-        for daemons in 0..4 {
-            let mut rig = Rig::with(small());
-            rig.list(&[]);
-            rig.want(&[a.clone(), web.clone()]);
-            rig.status(&a, "Running", false);
-            rig.status(&web, "Running", false);
-            // The last one: nothing of it runs when a daemon begins, as after a loss of power.
-            let is_boot = daemons == 3;
-            if !is_boot {
-                rig.handle(marker(1, Some(10)));
-                rig.gone("a");
-                rig.gone("web");
-                rig.want(&[edited.clone(), web.clone()]);
-            }
-            for _ in 0..daemons.min(2) {
-                let mut next = Rig::with(small());
-                next.goes_on_from(&rig.snapshot());
-                if !is_boot {
-                    next.handle(marker(1, Some(10)));
-                }
-                next.want(&[edited.clone(), web.clone()]);
-                next.list(&[]);
-                rig = next;
-            }
-            rig.handle(Event::Drain(None));
-            assert_eq!(rig.shown(), format!("a Failed {reason}, web Pending"), "{daemons} daemons");
-            // As it was it fits, and so it does again.
-            rig.want(&[a.clone(), web.clone()]);
-            assert_eq!(rig.shown(), "a Pending, web Pending", "{daemons} daemons");
-        }
-    }
-}
-
-/// Regression: a number in the status file stopped each daemon. And numbers do not grow from daemon to daemon.
-#[test]
-fn any_number_of_a_period_is_taken() {
-    let (web, a) = (asks("web", "cpu: 1500m"), asks("a", "cpu: 1500m"));
-    for number in [1, 2, 3, u32::MAX - 2, u32::MAX - 1, u32::MAX] {
-        let mut before = drained(std::slice::from_ref(&a)).snapshot();
-        let known = std::mem::take(&mut before.docker.without_room);
-        assert_eq!(known.values().copied().collect::<Vec<_>>(), [0, 2], "{known:?}");
-        before.docker.without_room = known.iter().map(|(key, _)| (key.clone(), number)).collect();
-        before.docker.without_room.insert("default/gone".to_owned(), number - 1);
-        let mut rig = Rig::with(small());
-        rig.goes_on_from(&before);
-        rig.handle(marker(1, Some(10)));
-        rig.list(&[]);
-        rig.want(&[a.clone(), web.clone()]);
-        let told = rig.snapshot().docker.without_room;
-        assert!(told.values().all(|told| *told <= 2), "{number}: {told:?}");
-    }
 }

@@ -1,0 +1,175 @@
+//! Of several pods that had room, whose it is again: who had it last, and is as it was then.
+
+use std::sync::Arc;
+
+use super::super::drain::marker;
+use super::super::preempted::{critical, of_source, one_behind};
+use super::super::rig::{Rig, with_port};
+use super::super::sizes::{asks, shaped, small};
+use super::rooms::drained;
+use crate::daemon::turn::Event;
+use crate::pod::after::AFTER;
+use crate::pod::{DesiredPod, Source};
+
+/// Regression: a pod that was edited on a drained node, and needed more than before or a port that another had, took the room
+/// of that one, which was as it had been.
+#[test]
+fn what_is_as_it_was_comes_before_what_was_edited() {
+    let sets = [
+        ("OutOfcpu", asks("a", "cpu: 500m"), asks("a/a-2", "cpu: 1500m"), asks("web", "cpu: 1200m")),
+        ("NodePorts", with_port("a", 8081), with_port("a/a-2", 8080), with_port("web", 8080)),
+        // With a UID of its own, which an edit keeps.
+        ("NodePorts", with_port("a", 8081), with_port("a", 8080), with_port("web", 8080)),
+    ];
+    for (reason, a, edited, web) in sets {
+        for daemons in 0..4 {
+            let mut rig = Rig::with(small());
+            rig.list(&[]);
+            rig.want(&[a.clone(), web.clone()]);
+            rig.status(&a, "Running", false);
+            rig.status(&web, "Running", false);
+            // The last one: nothing of it runs when a daemon begins, as after a loss of power.
+            let is_boot = daemons == 3;
+            if !is_boot {
+                rig.handle(marker(1, Some(10)));
+                rig.gone("a");
+                rig.gone("web");
+                rig.want(&[edited.clone(), web.clone()]);
+            }
+            for _ in 0..daemons.min(2) {
+                let mut next = Rig::with(small());
+                next.goes_on_from(&rig.snapshot());
+                if !is_boot {
+                    next.handle(marker(1, Some(10)));
+                }
+                next.want(&[edited.clone(), web.clone()]);
+                next.list(&[]);
+                rig = next;
+            }
+            rig.handle(Event::Drain(None));
+            assert_eq!(rig.shown(), format!("a Failed {reason}, web Pending"), "{daemons} daemons");
+            // As it was it fits, and so it does again.
+            rig.want(&[a.clone(), web.clone()]);
+            assert_eq!(rig.shown(), "a Pending, web Pending", "{daemons} daemons");
+        }
+    }
+}
+
+/// Regression: a pod that waited, or had been refused after a drain, and of which only the sizes changed meanwhile, kept its
+/// room with the larger ones, and one that was as it had been was refused for it.
+#[test]
+fn larger_sizes_of_what_does_not_run_have_no_room_of_others() {
+    let (b, z) = (asks("b", "cpu: 1200m"), critical("z", 1950));
+    let waiting = |requests: &str| {
+        let mut pod = DesiredPod::clone(&shaped("a", requests));
+        let notes = pod.metadata.annotations.get_or_insert_default();
+        notes.insert(AFTER.to_owned(), "db=ready".to_owned());
+        Arc::new(pod)
+    };
+    let [a, larger] = ["cpu: 100m", "cpu: 1200m"].map(waiting);
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(&[a, b.clone()]);
+    rig.status(&b, "Running", false);
+    assert_eq!(rig.shown(), "a Pending WaitingForPods, b Running");
+    rig.handle(marker(1, Some(10)));
+    rig.gone("b");
+    rig.want(&[larger, b.clone()]);
+    rig.handle(Event::Drain(None));
+    assert!(rig.shown().ends_with("b Pending"), "{}", rig.shown());
+    let [a, larger] = ["cpu: 100m", "cpu: 1200m"].map(|requests| shaped("a", requests));
+    for daemons in 0..2 {
+        let mut rig = Rig::with(small());
+        rig.list(&[]);
+        rig.want(&[a.clone(), b.clone()]);
+        rig.status(&a, "Running", false);
+        rig.status(&b, "Running", false);
+        rig.handle(marker(1, Some(10)));
+        rig.gone("a");
+        rig.gone("b");
+        rig.want(&[a.clone(), b.clone(), z.clone()]);
+        rig.handle(Event::Drain(None));
+        rig.want(&[larger.clone(), b.clone(), z.clone()]);
+        for _ in 0..daemons {
+            let mut next = Rig::with(small());
+            next.goes_on_from(&rig.snapshot());
+            next.want(&[larger.clone(), b.clone(), z.clone()]);
+            next.list(&[]);
+            rig = next;
+        }
+        assert_eq!(rig.shown(), "a Failed OutOfcpu, b Failed OutOfcpu, z Pending", "{daemons} daemons");
+        rig.want(&[larger.clone(), b.clone()]);
+        rig.gone("z");
+        assert!(rig.shown().ends_with("b Pending"), "{daemons} daemons: {}", rig.shown());
+    }
+}
+
+/// Regression: when a critical pod went, what it had preempted came first, also before what had run since.
+#[test]
+fn what_had_its_room_last_comes_before_what_was_preempted_earlier() {
+    let (web, c) = (asks("b", "cpu: 1200m"), asks("c", "cpu: 900m"));
+    let [z, larger] = [("z", 1000), ("z/z-2", 1900)].map(|(name, cpu)| critical(name, cpu));
+    let mut rig = Rig::with(small());
+    rig.list(&[]);
+    rig.want(std::slice::from_ref(&web));
+    rig.status(&web, "Running", false);
+    rig.want(&[web.clone(), z.clone()]);
+    rig.gone("b");
+    rig.status(&z, "Running", false);
+    rig.want(&[web.clone(), z, c.clone()]);
+    rig.status(&c, "Running", false);
+    assert_eq!(rig.shown(), "b Failed Preempting, c Running, z Running");
+    rig.handle(marker(1, Some(10)));
+    rig.gone("c");
+    rig.gone("z");
+    rig.want(&[web.clone(), larger, c.clone()]);
+    rig.handle(Event::Drain(None));
+    assert_eq!(rig.shown(), "b Failed Preempting, c Failed OutOfcpu, z Pending");
+    rig.want(&[web, c]);
+    rig.gone("z");
+    assert_eq!(rig.shown(), "b Failed Preempting, c Pending");
+}
+
+/// Regression: where some source stands behind others, a preempted pod of these came after a refused one that never ran.
+#[test]
+fn what_was_preempted_returns_before_what_never_ran_also_where_others_stand_behind() {
+    let (web, a, z) = (asks("b", "cpu: 800m"), asks("a", "cpu: 800m"), critical("z", 800));
+    for is_drained in [false, true] {
+        let mut rig = Rig::listed_with(one_behind());
+        of_source(&mut rig, Source::Http, &[]);
+        rig.want(std::slice::from_ref(&web));
+        rig.status(&web, "Running", false);
+        rig.want(&[a.clone(), web.clone()]);
+        rig.want(&[a.clone(), web.clone(), z.clone()]);
+        rig.gone("b");
+        rig.status(&z, "Running", false);
+        assert_eq!(rig.shown(), "a Failed OutOfcpu, b Failed Preempting, z Running");
+        if is_drained {
+            rig.handle(marker(1, Some(10)));
+        }
+        rig.want(&[a.clone(), web.clone()]);
+        rig.gone("z");
+        rig.handle(Event::Drain(None));
+        assert_eq!(rig.shown(), "a Failed OutOfcpu, b Pending", "drained: {is_drained}");
+    }
+}
+
+/// Regression: a number in the status file stopped each daemon. And numbers do not grow from daemon to daemon.
+#[test]
+fn any_number_of_a_period_is_taken() {
+    let (web, a) = (asks("web", "cpu: 1500m"), asks("a", "cpu: 1500m"));
+    for number in [1, 2, 3, u32::MAX - 2, u32::MAX - 1, u32::MAX] {
+        let mut before = drained(std::slice::from_ref(&a)).snapshot();
+        let known = std::mem::take(&mut before.docker.without_room);
+        assert_eq!(known.values().copied().collect::<Vec<_>>(), [0, 2], "{known:?}");
+        before.docker.without_room = known.iter().map(|(key, _)| (key.clone(), number)).collect();
+        before.docker.without_room.insert("default/gone".to_owned(), number - 1);
+        let mut rig = Rig::with(small());
+        rig.goes_on_from(&before);
+        rig.handle(marker(1, Some(10)));
+        rig.list(&[]);
+        rig.want(&[a.clone(), web.clone()]);
+        let told = rig.snapshot().docker.without_room;
+        assert!(told.values().all(|told| *told <= 2), "{number}: {told:?}");
+    }
+}
