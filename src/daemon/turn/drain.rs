@@ -191,10 +191,7 @@ impl Turn {
     fn resumed(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) -> Vec<Arc<DesiredPod>> {
         let mut resized = Vec::new();
         for pod in self.in_order(pods) {
-            match self.may_return_of(&pod.key, now) {
-                Some(preempted) => self.return_if_it_fits(preempted, now),
-                None => resized.extend(self.additions_as_before(vec![pod], now)),
-            }
+            resized.extend(self.judge_one_again(pod, now));
         }
         resized
     }

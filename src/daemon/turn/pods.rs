@@ -65,31 +65,6 @@ impl Turn {
         pod.source == Source::Api && is_terminal && !is_here
     }
 
-    /// Admits pods, see [`Turn::in_order`]. Other sizes come when all have theirs.
-    pub(super) fn additions(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
-        let resized = self.additions_as_before(pods, now);
-        resized.into_iter().for_each(|pod| self.addition(pod, now));
-    }
-
-    /// Admits pods with the sizes that they had, and returns those that are to have others.
-    pub(super) fn additions_as_before(
-        &mut self,
-        pods: Vec<Arc<DesiredPod>>,
-        now: &Now,
-    ) -> Vec<Arc<DesiredPod>> {
-        let mut resized = Vec::new();
-        for pod in self.in_order(pods) {
-            match self.before_resize(&pod) {
-                Some(before) => {
-                    self.addition(before, now);
-                    resized.push(pod);
-                }
-                None => self.addition(pod, now),
-            }
-        }
-        resized
-    }
-
     pub(super) fn addition(&mut self, pod: Arc<DesiredPod>, now: &Now) {
         if pod.metadata.deletion_timestamp.is_some() {
             self.remove(&pod);

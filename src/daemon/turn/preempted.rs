@@ -271,12 +271,19 @@ impl Turn {
     }
 
     pub(super) fn return_if_it_fits(&mut self, pod: Arc<DesiredPod>, now: &Now) {
-        if self.stays_away(&pod) {
+        if self.stays_away(&pod) && !self.may_displace(&pod) {
             return;
         }
-        self.log(log::Level::Info, format!("pod {} was preempted, and starts again: there is room", pod.key));
+        self.log(log::Level::Info, format!("pod {} was preempted, and starts again", pod.key));
         self.block(&pod.key, None);
         self.additions(vec![pod], now);
+    }
+
+    /// Pods that stand behind a preempted one, and came since, would be stopped for it as for a new one.
+    fn may_displace(&self, pod: &Arc<DesiredPod>) -> bool {
+        let reach = Some(Reach::Behind).filter(|behind| self.reach_of(pod) == Some(*behind));
+        let reach = reach.filter(|_| pod.source != Source::Api && self.admit(pod, Room::IsMade).is_ok());
+        reach.and_then(|reach| self.victims(pod, reach)).is_some_and(|victims| !victims.is_empty())
     }
 
     /// There is no room for it yet. A pod that is refused for something else is told that.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
+use crate::base::clock::Now;
 use crate::base::order;
 use crate::base::table::Table;
 use crate::daemon::turn::Turn;
@@ -115,6 +116,33 @@ impl Rooms {
 }
 
 impl Turn {
+    /// Admits pods, see [`Turn::in_order`]. Other sizes come when all have theirs.
+    pub(in crate::daemon::turn) fn additions(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
+        let resized = self.additions_as_before(pods, now);
+        resized.into_iter().for_each(|pod| self.addition(pod, now));
+    }
+
+    /// Admits pods with the sizes that they had, and returns those that are to have others.
+    pub(in crate::daemon::turn) fn additions_as_before(
+        &mut self,
+        pods: Vec<Arc<DesiredPod>>,
+        now: &Now,
+    ) -> Vec<Arc<DesiredPod>> {
+        let mut resized = Vec::new();
+        for pod in self.in_order(pods) {
+            match self.before_resize(&pod) {
+                Some(before) => {
+                    self.addition(before, now);
+                    let is_refused = self.entries.get(&pod.key).and_then(Entry::rejected).is_some();
+                    // It may need less now.
+                    if is_refused { self.addition(pod, now) } else { resized.push(pod) }
+                }
+                None => self.addition(pod, now),
+            }
+        }
+        resized
+    }
+
     /// Running pods come first, so that they keep their ports; then those for which others would be stopped, so that none
     /// starts in vain, and jobs that others wait for; then those that have their room, or had it last; of these those that have
     /// gone for others, and the most important of them; then by name.
@@ -123,9 +151,9 @@ impl Turn {
             let is_critical = priority::is_critical(pod);
             let (runs, runs_containers) =
                 (self.runs(&pod.key, &pod.uid), self.runs_containers(&pod.key, &pod.uid));
+            let (is_needed, mut room) = (self.is_needed_job(pod), self.room(pod));
             // It is judged with the sizes that it had, if those are known.
-            let before = self.before_resize(pod);
-            let (is_needed, room) = (self.is_needed_job(pod), self.room(before.as_deref().unwrap_or(pod)));
+            room.is_as_it_was |= room.was_had() && self.before_resize(pod).is_some();
             let has_gone = self.entries.get(&pod.key).and_then(Entry::evicted).map(|_| priority::of(pod));
             // Of which only the sandbox is left holds its ports, but may have lost its room.
             let has_none = (!runs_containers, !runs);

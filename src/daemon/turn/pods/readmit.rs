@@ -37,21 +37,45 @@ impl Turn {
         self.waiting.readmitted = Some(now.mono);
         let refused = self.entries.values().filter(|entry| entry.is_refused());
         let refused = refused.filter_map(|entry| Some(Arc::clone(entry.blocked.as_ref()?.pod())));
-        let pods = refused.chain(self.may_return(now)).collect();
-        let (mut resized, mut last) = (Vec::new(), None);
-        for pod in self.in_order(pods) {
-            // Who had room has it with the sizes of then, before any of them has more; and that before the next ones start.
-            let group = Some((self.precedes(&pod), self.room(&pod).was_had()));
-            if std::mem::replace(&mut last, group) != group {
-                std::mem::take(&mut resized).into_iter().for_each(|pod| self.addition(pod, now));
-            }
-            if let Some(preempted) = self.may_return_of(&pod.key, now) {
-                self.return_if_it_fits(preempted, now);
-            } else if self.precedes(&pod) || !self.has_no_place(&pod.key) {
-                resized.extend(self.additions_as_before(vec![pod], now));
-            }
+        let all = refused.chain(self.may_return(now));
+        // Pods for which others are stopped come first: those do not return into the room that they made.
+        let (preceding, others): (Vec<_>, Vec<_>) = all.partition(|pod| self.precedes(pod));
+        self.judge_again(preceding, now);
+        self.judge_again(others, now);
+    }
+
+    /// Judges one by one, for who comes first has its room. Who had room has it with the sizes of then before any of them has
+    /// more, and that before the next ones start.
+    fn judge_again(&mut self, pods: Vec<Arc<DesiredPod>>, now: &Now) {
+        let waits_for_sizes = |entry: &Entry| entry.postponed().is_some();
+        let (resized, pods): (Vec<_>, Vec<_>) =
+            pods.into_iter().partition(|pod| self.entries.get(&pod.key).is_some_and(waits_for_sizes));
+        let (mut resized, mut pods) = (self.in_order(resized), self.in_order(pods));
+        let had =
+            pods.iter().rposition(|pod| self.room(pod).was_had()).map_or(0, |last| last.saturating_add(1));
+        let others = pods.split_off(had);
+        for pod in pods {
+            resized.extend(self.judge_one_again(pod, now));
         }
         resized.into_iter().for_each(|pod| self.addition(pod, now));
+        for pod in others {
+            let resized = self.judge_one_again(pod, now);
+            resized.into_iter().for_each(|pod| self.addition(pod, now));
+        }
+    }
+
+    /// Returns the pod if it is to have other sizes.
+    pub(in crate::daemon::turn) fn judge_one_again(
+        &mut self,
+        pod: Arc<DesiredPod>,
+        now: &Now,
+    ) -> Vec<Arc<DesiredPod>> {
+        if let Some(preempted) = self.may_return_of(&pod.key, now) {
+            self.return_if_it_fits(preempted, now);
+        } else if self.precedes(&pod) || !self.has_no_place(&pod.key) {
+            return self.additions_as_before(vec![pod], now);
+        }
+        Vec::new()
     }
 
     /// Whether a pod was refused because there were too many, and there are still as many. It is not judged then, for

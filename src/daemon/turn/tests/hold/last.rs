@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::drain::marker;
 use super::super::preempted::{critical, of_source, one_behind};
-use super::super::rig::{Rig, with_port};
+use super::super::rig::{Rig, key, with_port};
 use super::super::sizes::{asks, shaped, small};
 use super::rooms::drained;
 use crate::daemon::turn::Event;
@@ -151,6 +151,96 @@ fn what_was_preempted_returns_before_what_never_ran_also_where_others_stand_behi
         rig.gone("z");
         rig.handle(Event::Drain(None));
         assert_eq!(rig.shown(), "a Failed OutOfcpu, b Pending", "drained: {is_drained}");
+    }
+}
+
+/// Regression: a pod that had room, and of which only the sizes were made smaller, lost it after a drain to one that never ran,
+/// when its old sizes did not fit any more.
+#[test]
+fn smaller_sizes_have_their_room_before_what_never_ran() {
+    let [web, smaller] = ["cpu: 1200m", "cpu: 500m"].map(|requests| shaped("b", requests));
+    let (a, z) = (asks("a", "cpu: 1000m"), critical("z", 1000));
+    for daemons in 0..3 {
+        let mut rig = Rig::with(small());
+        rig.list(&[]);
+        rig.want(std::slice::from_ref(&web));
+        rig.status(&web, "Running", false);
+        rig.want(&[a.clone(), web.clone()]);
+        rig.handle(marker(1, Some(10)));
+        rig.gone("b");
+        let wanted = [a.clone(), smaller.clone(), z.clone()];
+        rig.want(&wanted);
+        for _ in 0..daemons {
+            let mut next = Rig::with(small());
+            next.goes_on_from(&rig.snapshot());
+            next.handle(marker(1, Some(10)));
+            next.list(&[]);
+            next.want(&wanted);
+            rig = next;
+        }
+        rig.handle(Event::Drain(None));
+        assert_eq!(rig.shown(), "a Failed OutOfcpu, b Pending, z Pending", "{daemons} daemons");
+    }
+}
+
+/// Regression: a preempted pod did not come back into the room of one that stands behind it, and came since.
+#[test]
+fn what_was_preempted_returns_before_what_stands_behind_it() {
+    let (web, h, z) = (asks("b", "cpu: 700m"), asks("h", "cpu: 600m"), critical("z", 400));
+    let mut rig = Rig::listed_with(one_behind());
+    of_source(&mut rig, Source::Http, &[]);
+    rig.want(std::slice::from_ref(&web));
+    rig.status(&web, "Running", false);
+    rig.want(&[web.clone(), z.clone()]);
+    rig.gone("b");
+    rig.status(&z, "Running", false);
+    of_source(&mut rig, Source::Http, &[&h]);
+    rig.status(&h, "Running", false);
+    assert_eq!(rig.shown(), "b Failed Preempting, h Running, z Running");
+    rig.want(std::slice::from_ref(&web));
+    rig.gone("z");
+    assert_eq!(rig.shown(), "b Pending WaitingForRoom, h Running terminating");
+    rig.gone("h");
+    assert_eq!(rig.shown(), "b Pending, h Failed Preempting");
+}
+
+/// Regression: sizes that waited for room had it before a preempted pod returned, over a start of the daemon and a drain.
+#[test]
+fn what_was_preempted_returns_before_sizes_that_wait() {
+    let (a, z) = (asks("a", "cpu: 850m"), critical("z", 1000));
+    let [b, larger] = ["cpu: 900m", "cpu: 1500m"].map(|requests| shaped("b", requests));
+    for is_drained in [false, true] {
+        let mut rig = Rig::with(small());
+        rig.list(&[]);
+        rig.want(&[a.clone(), b.clone()]);
+        rig.status(&a, "Running", false);
+        rig.status(&b, "Running", false);
+        rig.want(&[a.clone(), b.clone(), z.clone()]);
+        rig.gone("a");
+        rig.status(&z, "Running", false);
+        let wanted = [a.clone(), larger.clone(), z.clone()];
+        rig.want(&wanted);
+        let shown = "a Failed Preempting, b Running, z Running";
+        assert_eq!(rig.shown(), shown);
+        if is_drained {
+            rig.handle(marker(1, Some(10)));
+            rig.gone("b");
+            rig.gone("z");
+            rig.handle(Event::Drain(None));
+        } else {
+            let mut next = Rig::with(small());
+            next.goes_on_from(&rig.snapshot());
+            next.list(&["b/b-1/POD running", "b/b-1/app running", "z/z-1/POD running", "z/z-1/app running"]);
+            next.want(&wanted);
+            rig = next;
+        }
+        rig.want(&[a.clone(), larger.clone()]);
+        rig.gone("z");
+        let cpu = |name: &str| {
+            let entry = rig.turn.entries.get(&key(name))?;
+            entry.desired.as_ref().map(|pod| crate::pod::requests::request(&pod.spec, "cpu"))
+        };
+        assert_eq!((cpu("a"), cpu("b")), (Some(850), Some(900)), "drained: {is_drained}: {}", rig.shown());
     }
 }
 
