@@ -52,11 +52,6 @@ impl Turn {
         }
         self.admit(pod, Room::IsMade)?;
         let Some(victims) = self.victims(pod, reach) else { return Err(refused) };
-        let needs_none_stopped = reach == Reach::Behind && victims.is_empty();
-        if needs_none_stopped && !self.has_room_made(pod) && !self.awaits_behind(pod) {
-            // What ends by itself leaves its room to all, in their order.
-            return Err(refused);
-        }
         // No pod is stopped for one that would not start yet.
         if let Some(after) = after::of(pod).filter(|_| !self.has_room_made(pod)) {
             match self.judge(pod, &after, now) {
@@ -80,13 +75,6 @@ impl Turn {
             self.due.push(now.mono.after(limits::READMISSION), Due::Refused);
         }
         Ok(())
-    }
-
-    /// Whether a pod of a source that stands behind others is ending.
-    fn awaits_behind(&self, pod: &DesiredPod) -> bool {
-        let others = self.entries.iter().filter(|(key, _)| **key != pod.key);
-        let mut leaving = others.filter_map(|(_, entry)| entry.leaving());
-        leaving.any(|pod| self.is_behind(pod)) || self.earlier(false).iter().any(|pod| self.is_behind(pod))
     }
 
     /// The pods that may be stopped for this one; `None`: none.
@@ -271,7 +259,7 @@ impl Turn {
     }
 
     pub(super) fn return_if_it_fits(&mut self, pod: Arc<DesiredPod>, now: &Now) {
-        if self.stays_away(&pod) && !self.may_displace(&pod) {
+        if self.stays_away(&pod) && !self.may_have_room_made(&pod) {
             return;
         }
         self.log(log::Level::Info, format!("pod {} was preempted, and starts again", pod.key));
@@ -279,11 +267,12 @@ impl Turn {
         self.additions(vec![pod], now);
     }
 
-    /// Pods that stand behind a preempted one, and came since, would be stopped for it as for a new one.
-    fn may_displace(&self, pod: &Arc<DesiredPod>) -> bool {
+    /// A preempted pod waits for the room of those that end, and pods that stand behind it, and came since, would be stopped
+    /// for it, as for a new one.
+    fn may_have_room_made(&self, pod: &Arc<DesiredPod>) -> bool {
         let reach = Some(Reach::Behind).filter(|behind| self.reach_of(pod) == Some(*behind));
         let reach = reach.filter(|_| pod.source != Source::Api && self.admit(pod, Room::IsMade).is_ok());
-        reach.and_then(|reach| self.victims(pod, reach)).is_some_and(|victims| !victims.is_empty())
+        reach.and_then(|reach| self.victims(pod, reach)).is_some()
     }
 
     /// There is no room for it yet. A pod that is refused for something else is told that.

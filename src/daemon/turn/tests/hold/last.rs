@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::drain::marker;
-use super::super::preempted::{critical, of_source, one_behind};
+use super::super::preempted::{critical, of_source, one_behind, plain};
 use super::super::rig::{Rig, key, with_port};
 use super::super::sizes::{asks, shaped, small};
 use super::rooms::drained;
@@ -242,6 +242,29 @@ fn what_was_preempted_returns_before_sizes_that_wait() {
         };
         assert_eq!((cpu("a"), cpu("b")), (Some(850), Some(900)), "drained: {is_drained}: {}", rig.shown());
     }
+}
+
+/// A pod that precedes others keeps the room of those that end, one after the other, from one that stands behind it: that would
+/// start in vain.
+#[test]
+fn what_ends_leaves_its_room_to_who_precedes() {
+    let [d, e, f] = [("d", 500), ("e", 300), ("f", 900)].map(|(name, cpu)| plain(name, cpu));
+    let b = plain("b", 300);
+    let mut rig = Rig::listed_with(one_behind());
+    rig.want(&[d.clone(), e.clone()]);
+    rig.status(&d, "Running", false);
+    rig.status(&e, "Running", false);
+    of_source(&mut rig, Source::Http, &[&b]);
+    rig.want(std::slice::from_ref(&f));
+    let waits = "f Pending WaitingForRoom";
+    assert_eq!(
+        rig.shown(),
+        format!("b Failed OutOfcpu, d Running terminating, e Running terminating, {waits}")
+    );
+    rig.gone("e");
+    assert_eq!(rig.shown(), format!("b Failed OutOfcpu, d Running terminating, {waits}"));
+    rig.gone("d");
+    assert_eq!(rig.shown(), "b Failed OutOfcpu, f Pending");
 }
 
 /// Regression: a number in the status file stopped each daemon. And numbers do not grow from daemon to daemon.
