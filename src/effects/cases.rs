@@ -101,6 +101,8 @@ const SECRET_REF: &str = "{c.env: [{name: A, valueFrom: {secretKeyRef: {name: s,
 const FIELD: &str = "{c.env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}";
 const SIZE: &str = "{spec.containers: [{name: app, image: busybox, resources: {limits: {cpu: 1, memory: 64Mi}}}, {name: b, image: busybox, resources: {limits: {cpu: 2}}}], c.env: [{name: A, valueFrom: {resourceFieldRef: {containerName: app, resource: limits.cpu}}}]}";
 const RULES: &str = "{c.restartPolicy: Never, spec.restartPolicy: Never, c.restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}";
+const NODES: &str = "{spec.affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [flash]}]}]}}}}";
+const NODE_NAMES: &str = "{spec.affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [node]}]}]}}}}";
 const DNS: &str =
     "{spec.dnsPolicy: None, spec.dnsConfig: {nameservers: [192.0.2.1], options: [{name: a, value: x}]}}";
 
@@ -130,7 +132,15 @@ pub(super) const CASES: &[Case] = &[
     case("metadata.selfLink", "/a"),
     case("metadata.uid", "u-2"),
     case("spec.activeDeadlineSeconds", "3"),
-    case("spec.affinity", "{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}"),
+    case("spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution", "[{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]"),
+    Case("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*].matchExpressions[*].key", "none", NODES),
+    Case("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*].matchExpressions[*].operator", "NotIn", NODES),
+    Case("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*].matchExpressions[*].values", "[none]", NODES),
+    Case("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*].matchFields[*].key", "!metadata.uid", NODE_NAMES),
+    Case("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*].matchFields[*].operator", "NotIn", NODE_NAMES),
+    Case("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[*].matchFields[*].values", "[another]", NODE_NAMES),
+    case("spec.affinity.podAffinity", "{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, labelSelector: {matchLabels: {a: b}}}]}"),
+    case("spec.affinity.podAntiAffinity", "{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, labelSelector: {matchLabels: {a: b}}}]}"),
     case("spec.automountServiceAccountToken", "true"),
     Case("spec.dnsConfig.nameservers", "[192.0.2.7]", DNS),
     Case("spec.dnsConfig.options[*].name", "b", DNS),

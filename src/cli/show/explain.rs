@@ -207,6 +207,7 @@ mod tests {
             ("pod.spec.containers.livenessProbe", false),
             ("pod.spec.initContainers[*].env.valueFrom", false),
             ("pod.spec.affinity", false),
+            ("pod.spec.affinity.nodeAffinity", true),
             ("pods.spec.dnsConfig", true),
             ("pod.spec.containers.resources.limits", false),
             ("pod.metadata.annotations", false),

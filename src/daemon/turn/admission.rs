@@ -114,7 +114,7 @@ impl Rejection {
 /// The party that has chosen this node for a pod.
 #[derive(Debug, Clone, Copy)]
 pub enum Chosen<'a> {
-    /// The pod's author: a node selector is checked against the labels that flags give the node.
+    /// The pod's author: node selector and affinity are checked against the labels that flags give the node.
     Here,
     /// A control plane, by its own record of the node; `None` while that record is unknown, and for a pod that
     /// runs already.
@@ -251,12 +251,11 @@ fn node_selector(pod: &DesiredPod, config: &Config, chosen: Chosen<'_>) -> Resul
     if let Some((key, _)) = selector.find(|(key, value)| labels.get(*key) != Some(value)) {
         return refuse(Reason::NodeAffinity, &format!("spec.nodeSelector[{key}]"), message);
     }
-    match chosen {
-        Chosen::ByCluster(Some(_)) if !placement::is_selected(&pod.spec, &config.node_name, labels) => {
-            refuse(Reason::NodeAffinity, "spec.affinity", message)
-        }
-        Chosen::ByCluster(_) | Chosen::Here => Ok(()),
+    if placement::is_selected(&pod.spec, &config.node_name, labels) {
+        return Ok(());
     }
+    let field = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+    refuse(Reason::NodeAffinity, field, message)
 }
 
 fn taints(pod: &DesiredPod, chosen: Chosen<'_>) -> Result<(), Rejection> {

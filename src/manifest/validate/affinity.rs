@@ -1,5 +1,5 @@
-//! Affinity and topology spread. podkeeper does not use them, but a manifest that the API would refuse
-//! is a mistake on any node.
+//! Affinity and topology spread. podkeeper uses the required node affinity alone, but a manifest that the API
+//! would refuse is a mistake on any node.
 
 use std::collections::BTreeSet;
 

@@ -76,7 +76,7 @@ _podkeeper() {
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
                 '*--runonce[Run the pods of files and URL, report, and end; the pods keep running]' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
-                '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
+                '*--node-labels=[Labels of this node, for nodeSelector and node affinity of pods; may be repeated]:K=V,...:' \
                 '*--node-ip=[Addresses of this node, IPv4 and IPv6; those of the default routes when not given]:IP\[,IP\]:' \
                 '*--cluster-dns=[Name servers of pods with dnsPolicy ClusterFirst; the node'\''s own when not given; may be repeated]:IP,...:' \
                 '*--cluster-domain=[Domain of the cluster, for search lists and full host names]:DOMAIN:' \
@@ -186,7 +186,7 @@ _podkeeper() {
                 '*--strict[Treat warnings as errors]' \
                 '*--source=[Source of the manifests\: file or http; with a path, the source of the manifests there; may be repeated]:SOURCE\[=PATH\]:' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
-                '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
+                '*--node-labels=[Labels of this node, for nodeSelector and node affinity of pods; may be repeated]:K=V,...:' \
                 '*--kube-reserved=[CPU, memory and ephemeral-storage kept for podkeeper and Docker\: pods get the rest]:RESOURCE=N,...:' \
                 '*--system-reserved=[The same for everything else on the node]:RESOURCE=N,...:' \
                 '*--max-pods=[Maximum number of pods on this node]:N:' \
@@ -463,7 +463,7 @@ _podkeeper() {
                 '*--sync-frequency=[Time between two comparisons of all pods with Docker, longer at rest]:DURATION:' \
                 '*--runonce[Run the pods of files and URL, report, and end; the pods keep running]' \
                 '*--hostname-override=[Name of this node; the host'\''s own name when not given]:NAME:' \
-                '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
+                '*--node-labels=[Labels of this node, for nodeSelector and node affinity of pods; may be repeated]:K=V,...:' \
                 '*--node-ip=[Addresses of this node, IPv4 and IPv6; those of the default routes when not given]:IP\[,IP\]:' \
                 '*--cluster-dns=[Name servers of pods with dnsPolicy ClusterFirst; the node'\''s own when not given; may be repeated]:IP,...:' \
                 '*--cluster-domain=[Domain of the cluster, for search lists and full host names]:DOMAIN:' \
@@ -602,7 +602,7 @@ _podkeeper() {
         hollow)
             _arguments \
                 '*--kubeconfig=[Kubeconfig of the API server whose pods are run, with credentials of its node or nodes]:FILE:_files' \
-                '*--node-labels=[Labels of this node, for the nodeSelector of pods; may be repeated]:K=V,...:' \
+                '*--node-labels=[Labels of this node, for nodeSelector and node affinity of pods; may be repeated]:K=V,...:' \
                 '*--max-pods=[Maximum number of pods on this node]:N:' \
                 '*--register-with-taints=[Taints of a new node object; an existing one keeps its own]:KEY=VALUE\:EFFECT,...:' \
                 '*--node-status-update-frequency=[How often a changed status of the node is sent]:DURATION:' \

@@ -1,6 +1,6 @@
 //! Pods that this node refuses, with the kubelet's reasons.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::pods::{Pod, free_port};
 use crate::harness::{Node, Options};
@@ -38,6 +38,16 @@ fn selects() -> Pod {
     Pod::new("web").set("/spec/nodeSelector", json!({"disk": "ssd"}))
 }
 
+fn requires_one_of(terms: &[Value]) -> Pod {
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+    Pod::new("web").set("/spec/affinity", json!({"nodeAffinity": required}))
+}
+
+fn requires() -> Pod {
+    let key = json!({"key": "disk", "operator": "In", "values": ["ssd"]});
+    requires_one_of(&[json!({"matchExpressions": [key]})])
+}
+
 fn host_network() -> Pod {
     Pod::new("web").set("/spec/hostNetwork", true)
 }
@@ -52,6 +62,16 @@ fn a_privileged_pod_needs_the_flag() {
 fn a_node_selector_is_compared_with_the_nodes_labels() {
     check_refused(&["--node-labels=disk=hdd"], &selects(), "NodeAffinity");
     check_admitted(&["--node-labels=disk=ssd"], &selects());
+}
+
+/// Required node affinity of a file's pod was only warned of, and the pod ran.
+#[test]
+fn required_node_affinity_is_compared_with_the_nodes_labels_and_its_name() {
+    check_refused(&["--node-labels=disk=hdd"], &requires(), "NodeAffinity");
+    check_admitted(&["--node-labels=disk=ssd"], &requires());
+    let elsewhere =
+        json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["elsewhere"]}]});
+    check_refused(&[], &requires_one_of(&[elsewhere]), "NodeAffinity");
 }
 
 #[test]

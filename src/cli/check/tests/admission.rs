@@ -101,6 +101,9 @@ fn what_the_daemon_would_not_start_is_an_error() {
     pod("port-a", "", "", port);
     pod("port-b", "", "", port);
     pod("affinity", "", "  nodeSelector: {disk: fast}\n", "");
+    let required = "nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: \
+        [{matchExpressions: [{key: disk, operator: In, values: [fast]}]}]}}";
+    pod("required", "", &format!("  affinity:\n    {required}\n"), "");
     pod("cpu", "", "", "    resources:\n      requests: {cpu: 100k}\n");
     pod("sysctl", "", "  securityContext:\n    sysctls: [{name: kernel.msgmax, value: '1'}]\n", "");
     pod("privileged", "", "", "    securityContext:\n      privileged: true\n");
@@ -135,7 +138,7 @@ fn what_the_daemon_would_not_start_is_an_error() {
     // A pod that a flag or the file allows is no error.
     let mut allowed =
         empty("--allow-privileged --node-labels disk=fast --allowed-unsafe-sysctls kernel.msg*");
-    for name in ["privileged", "affinity", "sysctl", "port-a"] {
+    for name in ["privileged", "affinity", "required", "sysctl", "port-a"] {
         allowed.visit(&dir.join("m").join(format!("{name}.yaml")));
     }
     allowed.judge();

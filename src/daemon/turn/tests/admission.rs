@@ -33,6 +33,32 @@ fn reasons() {
             "NodeAffinity: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
         );
     }
+    let terms = |terms: &str| {
+        let required =
+            format!("requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {terms}}}");
+        format!("{{{app}, affinity: {{nodeAffinity: {{{required}}}}}}}")
+    };
+    check(&terms("[{matchExpressions: [{key: disk, operator: In, values: [ssd, flash]}]}]"), "fine");
+    check(&terms("[{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]"), "fine");
+    check(&format!("{{{app}, affinity: {{nodeAffinity: {{}}}}}}"), "fine");
+    for unmet in [
+        "[{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}]",
+        "[{matchFields: [{key: metadata.name, operator: In, values: [n2]}]}]",
+        "[{}]",
+    ] {
+        check(
+            &terms(unmet),
+            "NodeAffinity: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+        );
+    }
+    // What a scheduler only prefers refuses nothing.
+    check(
+        &format!(
+            "{{{app}, affinity: {{nodeAffinity: {{preferredDuringSchedulingIgnoredDuringExecution: [{{weight: 1, \
+             preference: {{matchExpressions: [{{key: disk, operator: In, values: [ssd]}}]}}}}]}}}}}}"
+        ),
+        "fine",
+    );
     check(&format!("{{{app}, nodeName: n1}}"), "fine");
     check(&format!("{{{app}, nodeName: ''}}"), "fine");
     check(
