@@ -11,6 +11,7 @@ use crate::cli::exit::Exit;
 use crate::cli::flags::Options;
 use crate::cli::{Outcome, pods, print};
 use crate::runtime::{Call, names};
+use crate::status::snapshot::UNMANAGED;
 use crate::worker::added;
 
 /// Asks the daemon for another sandbox; the pod's containers are started again.
@@ -26,6 +27,9 @@ pub fn run(options: &Options, name: &str) -> Outcome {
     }
     if let Some(drain) = &status.file.drain {
         return Err(format!("the node is drained since {:.0}: no pod of it is started", drain.since));
+    }
+    if let Some(why) = unmanaged(pod) {
+        return Err(format!("pod {full} is not restarted, for no manifest in force names it: {why}"));
     }
     if let Some(why) = failed(pod) {
         return Err(format!("nothing of pod {full} runs, and so nothing is restarted: {why}"));
@@ -59,6 +63,14 @@ pub fn run(options: &Options, name: &str) -> Outcome {
     };
     print(&format!("pod/{full} {}\n", if asked { "restarting" } else { "is restarting already" }));
     Ok(Exit::Ok)
+}
+
+/// Why nothing starts the containers of a pod anew that no manifest in force names, and what changes that. A request would
+/// wait until a manifest names the pod, and restart it then, unasked.
+fn unmanaged(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref().filter(|status| status.reason.as_deref() == Some(UNMANAGED))?;
+    let message = status.message.as_deref().unwrap_or_default().trim_end_matches('.');
+    Some(format!("{message}. It can be restarted once a manifest that is accepted names it"))
 }
 
 /// Why a pod has failed that is always restarted, such as an eviction, and what starts it.
@@ -106,6 +118,23 @@ mod tests {
             Some(
                 "Evicted: It starts again at 12:00:00 at the earliest. An edited manifest is a new pod, which is judged at \
                  once",
+            ),
+        );
+    }
+
+    /// Regression: the command told that the pod restarts, and nothing happened until its manifest was accepted again.
+    #[test]
+    fn what_no_manifest_in_force_names_is_not_restarted() {
+        let check = |status: &str, expected: Option<&str>| {
+            let pod = serde_json::from_str(&format!(r#"{{"metadata": {{}}, "status": {status}}}"#)).unwrap();
+            assert_eq!(unmanaged(&pod).as_deref(), expected, "{status}");
+        };
+        check(r#"{"phase": "Running"}"#, None);
+        check(r#"{"phase": "Failed", "reason": "Evicted"}"#, None);
+        check(
+            r#"{"phase": "Running", "reason": "Unmanaged", "message": "its manifest /m/a.yaml is not accepted"}"#,
+            Some(
+                "its manifest /m/a.yaml is not accepted. It can be restarted once a manifest that is accepted names it",
             ),
         );
     }

@@ -392,5 +392,12 @@ fn what_runs_and_is_not_signed_any_more_is_listed_and_can_be_looked_into() {
     node.says(&["logs", "web"]);
     let sources = node.says(&["get", "sources"]);
     assert!(sources.contains("Degraded") && sources.contains("is not signed"), "{sources}");
+    // Regression: the request was accepted, and carried out when the manifest was accepted again.
+    let before = node.containers();
+    let refused = node.podkeeper(&["restart", "web"]);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!((refused.status.code(), refused.stdout.as_slice()), (Some(1), &b""[..]), "{error}");
+    assert!(error.contains("no manifest in force names it") && error.contains("is not signed"), "{error}");
+    assert_eq!(node.containers(), before);
     assert_eq!(node.wait_running("web", "app").id, runs.id);
 }
