@@ -228,6 +228,8 @@ struct Files<'a> {
     /// The snapshot of the status file, and its bytes.
     snapshot: Option<Arc<Snapshot>>,
     status: Vec<u8>,
+    /// Whether there is a status file.
+    has_status: bool,
     /// Events in the event file.
     kept: Vec<Arc<Kept>>,
     /// Objects, and the creation time of those without one. The rendered bytes are not kept, because they would double
@@ -249,6 +251,18 @@ impl Files<'_> {
         file::write_atomically(self.run_dir, name, bytes)
     }
 
+    /// Whether somebody has removed the status file, with the run directory or alone. The next write makes the directory
+    /// anew, and then nothing else shows that other files are missing.
+    fn are_lost(&self) -> bool {
+        self.has_status && !self.run_dir.join(file::NAME).exists()
+    }
+
+    fn write_status(&mut self) -> io::Result<()> {
+        self.write(file::NAME, &self.status)?;
+        self.has_status = true;
+        Ok(())
+    }
+
     fn write_events(&self) -> io::Result<()> {
         self.write(object::NAME, &object::render(self.node, &self.kept))?;
         self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).has_events = true;
@@ -264,9 +278,13 @@ impl Files<'_> {
         if self.status.is_empty() {
             return Ok(());
         }
+        if self.kept.is_empty() {
+            let mut slot = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner);
+            self.kept = std::mem::take(&mut slot.found);
+        }
         self.keep_sizes();
         self.write_objects()?;
-        self.write(file::NAME, &self.status)?;
+        self.write_status()?;
         if self.kept.is_empty() { Ok(()) } else { self.write_events() }
     }
 
@@ -278,8 +296,8 @@ impl Files<'_> {
         }
     }
 
-    /// Writes the files that have changed; all files if an earlier write failed.
-    fn tell(&mut self, snapshot: Arc<Snapshot>, objects: Arc<Scopes>, failed: bool) -> io::Result<()> {
+    /// Writes the files that have changed; all files if others are missing or not up to date.
+    fn tell(&mut self, snapshot: Arc<Snapshot>, objects: Arc<Scopes>, all: bool) -> io::Result<()> {
         let addresses = address::of_node(self.node_ips);
         let version = env!("CARGO_PKG_VERSION");
         let images = self.shared.slot.lock().unwrap_or_else(PoisonError::into_inner).kept_images.clone();
@@ -289,7 +307,7 @@ impl Files<'_> {
         let has_new = self.objects.as_ref().is_none_or(|(old, _)| !Arc::ptr_eq(old, &objects));
         self.objects = Some((objects, local_objects::begun(&snapshot)));
         self.snapshot = Some(snapshot);
-        if failed {
+        if all {
             return self.write_all();
         }
         self.keep_sizes();
@@ -297,46 +315,50 @@ impl Files<'_> {
         if has_new {
             self.write_objects()?;
         }
-        if is_new { self.write(file::NAME, &self.status) } else { Ok(()) }
+        if is_new { self.write_status() } else { Ok(()) }
     }
 
     /// The same for the last snapshot, if there is one.
-    fn tell_again(&mut self, failed: bool) -> io::Result<()> {
+    fn tell_again(&mut self, all: bool) -> io::Result<()> {
         match (self.snapshot.clone(), &self.objects) {
-            (Some(snapshot), Some((objects, _))) => self.tell(snapshot, Arc::clone(objects), failed),
+            (Some(snapshot), Some((objects, _))) => self.tell(snapshot, Arc::clone(objects), all),
             _ => Ok(()),
         }
     }
 }
 
 fn serve(shared: &Shared, run_dir: &Path, node: &str, node_ips: &[IpAddr], restore: &Restore) {
-    let (snapshot, status, kept, objects) = (None, Vec::new(), Vec::new(), None);
-    let resized = resized::Written::default();
-    let mut files =
-        Files { shared, run_dir, node, node_ips, restore, snapshot, status, kept, objects, resized };
+    let mut files = Files {
+        shared,
+        run_dir,
+        node,
+        node_ips,
+        restore,
+        snapshot: None,
+        status: Vec::new(),
+        has_status: false,
+        kept: Vec::new(),
+        objects: None,
+        resized: resized::Written::default(),
+    };
     let mut events_written = None;
     let mut complained = false;
     // A failed write leaves old files, so everything is written again.
     let mut retry = None;
     while let Some(work) = next(shared, events_written, retry) {
+        let all = retry.is_some() || files.are_lost();
         let result = match work {
-            Work::Status(snapshot, all) => files.tell(snapshot, all, retry.is_some()),
-            Work::Images => files.tell_again(retry.is_some()),
+            Work::Status(snapshot, objects) => files.tell(snapshot, objects, all),
+            Work::Images => files.tell_again(all),
             // A file that is not up to date gets no new time: the caller gets its answer once it is.
-            Work::Answer if retry.is_some() => files.write_all(),
+            Work::Answer if all => files.write_all(),
             Work::Answer => file::touch(run_dir),
             Work::Events(events) => {
                 events_written = Some(Instant::now());
                 files.kept = events;
-                if retry.is_some() { files.write_all() } else { files.write_events() }
+                if all { files.write_all() } else { files.write_events() }
             }
-            Work::Again => {
-                if files.kept.is_empty() {
-                    files.kept =
-                        std::mem::take(&mut shared.slot.lock().unwrap_or_else(PoisonError::into_inner).found);
-                }
-                files.write_all()
-            }
+            Work::Again => files.write_all(),
         };
         let wait = match &result {
             Err(_) => Some(limits::STATUS_RETRY),

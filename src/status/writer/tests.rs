@@ -76,6 +76,41 @@ fn what_is_taken_away_is_written_again() {
     until("all is removed", || std::fs::remove_dir_all(&root).is_ok());
 }
 
+/// Regression: the next write made the directory anew with its own file alone, and commands found no status for a minute.
+#[test]
+fn a_write_that_finds_the_directory_gone_is_followed_by_all_the_others() {
+    let root = crate::base::testing::scratch("writer-gone");
+    let dir = root.join("run");
+    let made = dir.clone();
+    let restore: Restore = Box::new(move || std::fs::create_dir_all(&made));
+    let writer = Writer::start(&dir, "node", &[], KeptImages::default(), restore).unwrap();
+    writer.publish(Arc::new(file::tests::snapshot()), Arc::default());
+    writer.publish_events(Change::New, kept());
+    let names = [file::NAME, local_objects::NAME, object::NAME];
+    let all = || names.iter().all(|name| dir.join(name).exists());
+    until("they are written", all);
+    let mut other = file::tests::snapshot();
+    other.pods.clear();
+    let writes: [&dyn Fn(); 4] = [
+        &|| writer.publish_events(Change::New, kept()),
+        &|| writer.publish(Arc::new(other.clone()), Arc::default()),
+        &|| writer.answer(),
+        // Somebody else was faster, and has made the directory.
+        &|| {
+            std::fs::create_dir(&dir).unwrap();
+            writer.publish_events(Change::New, kept());
+        },
+    ];
+    for write in writes {
+        // The thread may still be writing.
+        until("all is removed", || std::fs::remove_dir_all(&dir).is_ok());
+        write();
+        until("all is written again", all);
+    }
+    drop(writer);
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
 /// The last event of a restarted pod was "Killing": counts are written every ten seconds, and a daemon that ended meanwhile
 /// lost them.
 #[test]
