@@ -23,6 +23,10 @@ pub const RESIZED_BYTES: usize = 1024 * 1024;
 pub const RESIZED_RETRY: Duration = Duration::from_secs(60);
 /// Wait before a status that could not be written (a full disk) is tried again although nothing changed.
 pub const STATUS_RETRY: Duration = Duration::from_secs(2);
+/// Wait after the removal of a file in the run directory, before missing files are written again: others may follow.
+pub const RUN_DIR_SETTLE: Duration = Duration::from_secs(1);
+/// Wait before a run directory that is not there is looked for again.
+pub const RUN_DIR_RETRY: Duration = Duration::from_secs(2);
 /// A daemon that does not answer for this long hangs: the command line then says that its state is old.
 pub const DAEMON_ANSWER: Duration = Duration::from_secs(3);
 /// How often the command line checks for the daemon's answer.

@@ -3,7 +3,7 @@
 //!
 //! Far from every threshold it looks every two minutes; near one, and while the node is short, as often as the kubelet
 //! (`eviction::cadence` has the rule). Between two looks the kernel notifies it when memory runs short. Without a
-//! threshold it never wakes up. Collecting garbage and counting a pod's files on disks may take minutes, or hang, so
+//! threshold it never wakes up, but for a run directory that is removed ([`run_dir`]). Collecting garbage and counting a pod's files on disks may take minutes, or hang, so
 //! each has a thread of its own, which exists only during that work: memory is watched all the time. Never here: a call
 //! to Docker in this thread, or a decision; decisions are made in [`mind`].
 
@@ -19,6 +19,7 @@ mod killing;
 pub(super) mod local;
 pub mod mind;
 mod put_off;
+pub(super) mod run_dir;
 mod victims;
 
 use std::io;
@@ -40,6 +41,7 @@ use self::figures::{Look, Places};
 use self::kernel::Kernel;
 use self::mind::{Deed, Mind, Seen};
 use self::put_off::PutOff;
+use self::run_dir::RunDir;
 use self::victims::Victim;
 use crate::base::clock::{Clock as _, Mono, System};
 use crate::base::program::pages;
@@ -62,7 +64,6 @@ use crate::status::snapshot::{Latest, Snapshot};
 use crate::status::task::{Pulses, Task};
 
 /// The parts of a keeper.
-#[derive(Debug)]
 pub(super) struct Parts {
     /// Thresholds; none with the in-memory Docker, which has no processes and no disk.
     pub(super) eviction: Settings,
@@ -72,6 +73,8 @@ pub(super) struct Parts {
     /// How far the ends of pods have come.
     pub(super) ends: Ends,
     pub(super) root_dir: PathBuf,
+    /// `None` where nothing is written.
+    pub(super) run_dir: Option<RunDir>,
     pub(super) docker: Docker,
     pub(super) docker_root: EngineRoot,
     pub(super) clock: System,
@@ -189,7 +192,10 @@ impl Rounds {
     /// Waits until it is time to look; returns whether the kernel has notified. `None`: the handle is gone.
     fn rest(&mut self, stopped: &OwnedFd, due: Option<Instant>, listens: bool) -> Option<bool> {
         loop {
+            let run_dir = self.parts.run_dir.as_ref();
             let mut set = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
+            set.extend(run_dir.and_then(RunDir::poll));
+            let of_run_dir = set.len().saturating_sub(1);
             set.extend(self.collecting.iter().map(|it| it.run.done()));
             set.extend(self.asking.iter().map(Aside::done));
             let before = set.len();
@@ -198,7 +204,8 @@ impl Rounds {
             if listens {
                 set.extend(self.kernel.set());
             }
-            let Ok(ready) = wait::until(set, due) else {
+            let until = due.into_iter().chain(run_dir.and_then(RunDir::due)).min();
+            let Ok(ready) = wait::until(set, until) else {
                 // The kernel has no memory for polling. The keeper goes on looking.
                 std::thread::sleep(limits::EVICTION_POLL);
                 return Some(false);
@@ -208,6 +215,11 @@ impl Rounds {
                 return None;
             }
             let is_done = |flags: &[PollFlags]| flags.iter().any(|flags| !flags.is_empty());
+            let (run_dir, rest) = rest.split_at_checked(of_run_dir).unwrap_or_default();
+            let is_of_run_dir = self.parts.run_dir.as_mut().is_some_and(|it| it.tend(run_dir));
+            if is_of_run_dir && !is_done(rest) && due.is_none_or(|due| due > Instant::now()) {
+                continue;
+            }
             let (collected, rest) =
                 rest.split_at_checked(usize::from(self.collecting.is_some())).unwrap_or_default();
             let (asked, rest) = rest.split_at_checked(usize::from(self.asking.is_some())).unwrap_or_default();

@@ -71,6 +71,7 @@ impl Rig {
             pods,
             ends: Ends::default(),
             root_dir: root.clone(),
+            run_dir: None,
             docker: Docker::Engine(Client::with_deadline(&socket, SILENCE)),
             docker_root,
             clock,

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::{Parts, RunError, no_start_of};
+use crate::base::locks::LOCK;
 use crate::cgroup::Cgroups;
 use crate::daemon::keeper::local::LimitWatch;
+use crate::daemon::keeper::run_dir::RunDir;
 use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::notify::Notifier;
 use crate::daemon::watch::Watch;
@@ -36,9 +38,11 @@ impl Parts<'_> {
         docker_root: EngineRoot,
     ) -> Result<Option<OnHost>, RunError> {
         let Some(writer) = writer else { return Ok(None) };
+        let run_dir = &self.config.run_dir;
+        let run_dir = RunDir::new(run_dir.clone(), writer.watch(run_dir, LOCK));
         Ok(Some(OnHost {
             writer,
-            keeper: self.keeper(cgroups, pods, garbage, docker_root.clone())?,
+            keeper: self.keeper(cgroups, pods, garbage, docker_root.clone(), run_dir)?,
             limits: self.limits(docker_root),
             watch: self.watch()?,
         }))
@@ -50,6 +54,7 @@ impl Parts<'_> {
         (pods, ends): (Latest, &Ends),
         garbage: Arc<Collector>,
         docker_root: EngineRoot,
+        run_dir: RunDir,
     ) -> Result<Keeper, RunError> {
         let (eviction, garbage) = match self.config.docker {
             Endpoint::Unix(_) => (self.config.eviction.clone(), Some(garbage)),
@@ -61,6 +66,7 @@ impl Parts<'_> {
             pods,
             ends: ends.clone(),
             root_dir: self.config.root_dir.clone(),
+            run_dir: Some(run_dir),
             docker: self.docker.clone(),
             docker_root,
             clock: self.clock,
