@@ -3,9 +3,10 @@
 //!
 //! Far from every threshold it looks every two minutes; near one, and while the node is short, as often as the kubelet
 //! (`eviction::cadence` has the rule). Between two looks the kernel notifies it when memory runs short. Without a
-//! threshold it never wakes up, but for a run directory that is removed ([`run_dir`]). Collecting garbage and counting a pod's files on disks may take minutes, or hang, so
-//! each has a thread of its own, which exists only during that work: memory is watched all the time. Never here: a call
-//! to Docker in this thread, or a decision; decisions are made in [`mind`].
+//! threshold it never wakes up, but for a run directory that is removed ([`run_dir`]). Collecting garbage and counting a
+//! pod's files on disks may take minutes, or hang, so each has a thread of its own, which exists only during that work:
+//! memory is watched all the time. Never here: a call to Docker in this thread, or a decision; decisions are made in
+//! [`mind`].
 
 mod amounts;
 mod aside;
