@@ -87,7 +87,8 @@ impl RunDir {
     fn follow(&mut self) {
         match self.place() {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Nor a directory, for a while.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 self.due = Instant::now().checked_add(limits::RUN_DIR_RETRY);
             }
             Err(error) => {

@@ -108,6 +108,18 @@ impl Evictions {
         }
     }
 
+    /// The same for the room of another one, of a pod that has not run since: that makes the row no longer.
+    pub(super) fn of_a_waiting_one(mut self, message: &str) -> Evictions {
+        message.trim_end().clone_into(&mut self.message);
+        self.cause = Cause::Room;
+        self
+    }
+
+    /// Whether they are of the pod with this UID.
+    pub(super) fn are_of(&self, uid: &str) -> bool {
+        self.uid == uid
+    }
+
     /// The same, where an earlier daemon ordered it this long ago: the next one reads when it began.
     pub(super) fn begun_before(mut self, passed: Duration) -> Evictions {
         self.until_wall = self.until_wall.checked_sub(passed).unwrap_or(self.until_wall);
@@ -292,7 +304,7 @@ impl Turn {
         self.entries.get_or_default(pod.key.clone()).evictions = Some(evictions.clone());
         let is_over = match cause {
             Cause::OwnLimits | Cause::Node => left.is_zero(),
-            Cause::Room => left.is_zero() && !self.stays_away(pod),
+            Cause::Room => left.is_zero() && self.fits_again(pod),
         };
         if is_over || runs {
             return false;

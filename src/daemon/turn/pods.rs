@@ -17,6 +17,7 @@ use super::orphans::{Sweep, vanished};
 use super::preempted::HURRIED;
 use super::{Effect, Turn};
 use crate::base::clock::Now;
+use crate::base::limits;
 use crate::base::table::Table;
 use crate::daemon::config::ApiSource;
 use crate::machine::{Hint, Report, StopOrder, Target, Wish};
@@ -40,7 +41,10 @@ impl Turn {
         for Change { op, pods } in changes {
             match op {
                 Op::Remove => pods.iter().for_each(|pod| self.remove(pod)),
-                Op::Add | Op::Restore => self.additions(pods, now),
+                Op::Add | Op::Restore => {
+                    self.return_preceding(now);
+                    self.additions(pods, now);
+                }
                 // Delete is an update whose pod has a deletionTimestamp.
                 Op::Update | Op::Delete => self.updates(pods, now),
                 Op::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod, now)),
@@ -228,7 +232,7 @@ impl Turn {
         let entry = self.entries.get_or_default(pod.key.clone());
         if entry.waits().is_some() {
             // Others were refused for the room that it kept while it waited.
-            self.due.push(now.mono, Due::Refused);
+            self.due.push(now.mono.after(limits::READMISSION), Due::Refused);
         }
         let ran = entry.desired.take();
         let running = ran.is_some() || entry.worker.is_some();

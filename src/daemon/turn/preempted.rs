@@ -204,7 +204,10 @@ impl Turn {
         let newest = entry.blocked.as_ref().map(|blocked| Arc::clone(blocked.pod())).or_else(|| ran.clone());
         let Some(pod) = newest else { return };
         let message = reach.message();
-        let evictions = Evictions::after(entry.evictions.as_ref(), &pod.uid, Cause::Room, message, now);
+        let before = entry.evictions.as_ref();
+        let waited = before.filter(|before| ran.is_none() && before.are_of(&pod.uid)).cloned();
+        let new = || Evictions::after(before, &pod.uid, Cause::Room, message, now);
+        let evictions = waited.map_or_else(new, |waited| waited.of_a_waiting_one(message));
         let evictions = evictions.begun_before(earlier);
         entry.evictions = Some(evictions.clone());
         let uid = ran.as_ref().unwrap_or(&pod).uid.clone();
@@ -259,12 +262,17 @@ impl Turn {
     }
 
     pub(super) fn return_if_it_fits(&mut self, pod: Arc<DesiredPod>, now: &Now) {
-        if self.stays_away(&pod) && !self.may_have_room_made(&pod) {
+        if !self.fits_again(&pod) {
             return;
         }
         self.log(log::Level::Info, format!("pod {} was preempted, and starts again", pod.key));
         self.block(&pod.key, None);
         self.additions(vec![pod], now);
+    }
+
+    /// Whether a preempted pod has room again, or would have it made.
+    pub(super) fn fits_again(&self, pod: &Arc<DesiredPod>) -> bool {
+        !self.stays_away(pod) || self.may_have_room_made(pod)
     }
 
     /// A preempted pod waits for the room of those that end, and pods that stand behind it, and came since, would be stopped

@@ -11,7 +11,9 @@ use crate::base::clock::Now;
 use crate::base::order;
 use crate::base::table::Table;
 use crate::daemon::turn::Turn;
+use crate::daemon::turn::admission;
 use crate::daemon::turn::entry::Entry;
+use crate::daemon::turn::hold::{Held, Why};
 use crate::manifest::hash;
 use crate::pod::{self, DesiredPod, PodKey, priority};
 
@@ -130,17 +132,37 @@ impl Turn {
     ) -> Vec<Arc<DesiredPod>> {
         let mut resized = Vec::new();
         for pod in self.in_order(pods) {
-            match self.before_resize(&pod) {
-                Some(before) => {
-                    self.addition(before, now);
-                    let is_refused = self.entries.get(&pod.key).and_then(Entry::rejected).is_some();
-                    // It may need less now.
-                    if is_refused { self.addition(pod, now) } else { resized.push(pod) }
-                }
-                None => self.addition(pod, now),
+            let pod = self.as_wanted(pod);
+            let Some(before) = self.before_resize(&pod).filter(|before| self.is_judged_as(before, &pod))
+            else {
+                self.addition(pod, now);
+                continue;
+            };
+            self.addition(before, now);
+            let held = self.entries.get(&pod.key).and_then(Entry::held);
+            // What waits so gets its other sizes when it runs: refused with them it would wait no more.
+            let waits = held.is_some_and(|held| matches!(held.why, Why::After | Why::Room));
+            if !waits || self.admit(&pod, admission::Room::Counts).is_ok() {
+                resized.push(pod);
             }
         }
         resized
+    }
+
+    /// The version that its source wants, of the same UID: what waited may have waited with the sizes of before.
+    fn as_wanted(&self, pod: Arc<DesiredPod>) -> Arc<DesiredPod> {
+        self.merge.get(&pod.key).filter(|wanted| wanted.uid == pod.uid).cloned().unwrap_or(pod)
+    }
+
+    /// Whether a pod is judged with the sizes that it had: not if others end for it with those that it is to have, nor if
+    /// only these fit.
+    fn is_judged_as(&self, before: &Arc<DesiredPod>, pod: &Arc<DesiredPod>) -> bool {
+        let held = self.entries.get(&pod.key).and_then(Entry::held);
+        if held.is_some_and(|held| self.has_room_made(pod) && held.pod.spec == pod.spec) {
+            return false;
+        }
+        let fits = |pod| self.admit(pod, admission::Room::Counts).is_ok();
+        self.runs(&pod.key, &pod.uid) || fits(before) || !fits(pod)
     }
 
     /// Running pods come first, so that they keep their ports; then those for which others would be stopped, so that none
@@ -164,9 +186,13 @@ impl Turn {
         pods.into_iter().map(|(_, pod)| pod).collect()
     }
 
-    /// The pod of this name that has its room. What has ended for good needs none, and its next version is new.
+    /// The pod of this name that has its room. What has ended for good needs none, and its next version is new; one for which
+    /// others end has none yet.
     fn with_room(&self, key: &PodKey) -> Option<&Arc<DesiredPod>> {
-        self.entries.get(key).filter(|entry| !entry.has_ended())?.accepted()
+        let is_awaited = |held: &Held| held.why == Why::Room;
+        let entry = self.entries.get(key).filter(|entry| !entry.has_ended())?;
+        let entry = Some(entry).filter(|entry| !entry.held().is_some_and(is_awaited));
+        entry?.accepted()
     }
 
     /// How it stands to the room that its name has, or had last. What never had one takes none of it.

@@ -35,13 +35,29 @@ impl Turn {
             return;
         }
         self.waiting.readmitted = Some(now.mono);
-        let refused = self.entries.values().filter(|entry| entry.is_refused());
-        let refused = refused.filter_map(|entry| Some(Arc::clone(entry.blocked.as_ref()?.pod())));
-        let all = refused.chain(self.may_return(now));
+        let all = self.all_refused().chain(self.may_return(now));
         // Pods for which others are stopped come first: those do not return into the room that they made.
         let (preceding, others): (Vec<_>, Vec<_>) = all.partition(|pod| self.precedes(pod));
         self.judge_again(preceding, now);
         self.judge_again(others, now);
+    }
+
+    /// Judges those again for which others are stopped, and which had room, before new ones get what has become free.
+    pub(super) fn return_preceding(&mut self, now: &Now) {
+        if !self.docker.listed || self.draining.is_some() {
+            return;
+        }
+        let all = self.all_refused().chain(self.may_return(now));
+        let had = all.filter(|pod| self.precedes(pod) && self.room(pod).was_had());
+        let had: Vec<Arc<DesiredPod>> = had.collect();
+        if !had.is_empty() {
+            self.judge_again(had, now);
+        }
+    }
+
+    fn all_refused(&self) -> impl Iterator<Item = Arc<DesiredPod>> {
+        let refused = self.entries.values().filter(|entry| entry.is_refused());
+        refused.filter_map(|entry| Some(Arc::clone(entry.blocked.as_ref()?.pod())))
     }
 
     /// Judges one by one, for who comes first has its room. Who had room has it with the sizes of then before any of them has

@@ -2,6 +2,7 @@
 
 mod ends;
 mod last;
+mod precedes;
 mod rooms;
 mod spared;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::super::drain::marker;
-use super::super::preempted::{critical, of_source, one_behind, plain};
+use super::super::preempted::critical;
 use super::super::rig::{Rig, key, with_port};
 use super::super::sizes::{asks, shaped, small};
 use super::rooms::drained;
 use crate::daemon::turn::Event;
+use crate::pod::DesiredPod;
 use crate::pod::after::AFTER;
-use crate::pod::{DesiredPod, Source};
 
 /// Regression: a pod that was edited on a drained node, and needed more than before or a port that another had, took the room
 /// of that one, which was as it had been.
@@ -130,30 +130,6 @@ fn what_had_its_room_last_comes_before_what_was_preempted_earlier() {
     assert_eq!(rig.shown(), "b Failed Preempting, c Pending");
 }
 
-/// Regression: where some source stands behind others, a preempted pod of these came after a refused one that never ran.
-#[test]
-fn what_was_preempted_returns_before_what_never_ran_also_where_others_stand_behind() {
-    let (web, a, z) = (asks("b", "cpu: 800m"), asks("a", "cpu: 800m"), critical("z", 800));
-    for is_drained in [false, true] {
-        let mut rig = Rig::listed_with(one_behind());
-        of_source(&mut rig, Source::Http, &[]);
-        rig.want(std::slice::from_ref(&web));
-        rig.status(&web, "Running", false);
-        rig.want(&[a.clone(), web.clone()]);
-        rig.want(&[a.clone(), web.clone(), z.clone()]);
-        rig.gone("b");
-        rig.status(&z, "Running", false);
-        assert_eq!(rig.shown(), "a Failed OutOfcpu, b Failed Preempting, z Running");
-        if is_drained {
-            rig.handle(marker(1, Some(10)));
-        }
-        rig.want(&[a.clone(), web.clone()]);
-        rig.gone("z");
-        rig.handle(Event::Drain(None));
-        assert_eq!(rig.shown(), "a Failed OutOfcpu, b Pending", "drained: {is_drained}");
-    }
-}
-
 /// Regression: a pod that had room, and of which only the sizes were made smaller, lost it after a drain to one that never ran,
 /// when its old sizes did not fit any more.
 #[test]
@@ -181,27 +157,6 @@ fn smaller_sizes_have_their_room_before_what_never_ran() {
         rig.handle(Event::Drain(None));
         assert_eq!(rig.shown(), "a Failed OutOfcpu, b Pending, z Pending", "{daemons} daemons");
     }
-}
-
-/// Regression: a preempted pod did not come back into the room of one that stands behind it, and came since.
-#[test]
-fn what_was_preempted_returns_before_what_stands_behind_it() {
-    let (web, h, z) = (asks("b", "cpu: 700m"), asks("h", "cpu: 600m"), critical("z", 400));
-    let mut rig = Rig::listed_with(one_behind());
-    of_source(&mut rig, Source::Http, &[]);
-    rig.want(std::slice::from_ref(&web));
-    rig.status(&web, "Running", false);
-    rig.want(&[web.clone(), z.clone()]);
-    rig.gone("b");
-    rig.status(&z, "Running", false);
-    of_source(&mut rig, Source::Http, &[&h]);
-    rig.status(&h, "Running", false);
-    assert_eq!(rig.shown(), "b Failed Preempting, h Running, z Running");
-    rig.want(std::slice::from_ref(&web));
-    rig.gone("z");
-    assert_eq!(rig.shown(), "b Pending WaitingForRoom, h Running terminating");
-    rig.gone("h");
-    assert_eq!(rig.shown(), "b Pending, h Failed Preempting");
 }
 
 /// Regression: sizes that waited for room had it before a preempted pod returned, over a start of the daemon and a drain.
@@ -242,29 +197,6 @@ fn what_was_preempted_returns_before_sizes_that_wait() {
         };
         assert_eq!((cpu("a"), cpu("b")), (Some(850), Some(900)), "drained: {is_drained}: {}", rig.shown());
     }
-}
-
-/// A pod that precedes others keeps the room of those that end, one after the other, from one that stands behind it: that would
-/// start in vain.
-#[test]
-fn what_ends_leaves_its_room_to_who_precedes() {
-    let [d, e, f] = [("d", 500), ("e", 300), ("f", 900)].map(|(name, cpu)| plain(name, cpu));
-    let b = plain("b", 300);
-    let mut rig = Rig::listed_with(one_behind());
-    rig.want(&[d.clone(), e.clone()]);
-    rig.status(&d, "Running", false);
-    rig.status(&e, "Running", false);
-    of_source(&mut rig, Source::Http, &[&b]);
-    rig.want(std::slice::from_ref(&f));
-    let waits = "f Pending WaitingForRoom";
-    assert_eq!(
-        rig.shown(),
-        format!("b Failed OutOfcpu, d Running terminating, e Running terminating, {waits}")
-    );
-    rig.gone("e");
-    assert_eq!(rig.shown(), format!("b Failed OutOfcpu, d Running terminating, {waits}"));
-    rig.gone("d");
-    assert_eq!(rig.shown(), "b Failed OutOfcpu, f Pending");
 }
 
 /// Regression: a number in the status file stopped each daemon. And numbers do not grow from daemon to daemon.
