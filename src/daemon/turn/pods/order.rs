@@ -187,12 +187,11 @@ impl Turn {
     }
 
     /// The pod of this name that has its room. What has ended for good needs none, and its next version is new; one for which
-    /// others end has none yet.
+    /// others end has none yet, but the version before it.
     fn with_room(&self, key: &PodKey) -> Option<&Arc<DesiredPod>> {
         let is_awaited = |held: &Held| held.why == Why::Room;
         let entry = self.entries.get(key).filter(|entry| !entry.has_ended())?;
-        let entry = Some(entry).filter(|entry| !entry.held().is_some_and(is_awaited));
-        entry?.accepted()
+        if entry.held().is_some_and(is_awaited) { entry.desired.as_ref() } else { entry.accepted() }
     }
 
     /// How it stands to the room that its name has, or had last. What never had one takes none of it.

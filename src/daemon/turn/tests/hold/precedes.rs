@@ -174,3 +174,24 @@ fn what_only_waited_for_room_never_had_it() {
     rig.handle(Event::Drain(None));
     assert_eq!(rig.shown(), "a Failed OutOfcpu, b Pending, z Pending");
 }
+
+/// The version that runs has its room while a newer one waits for more.
+#[test]
+fn what_runs_has_its_room_while_a_newer_version_waits() {
+    let (web, a, d) = (plain("b", 500), plain("a", 500), plain("d", 400));
+    let larger = plain("b/b-2", 900);
+    let mut rig = Rig::listed_with(one_behind());
+    of_source(&mut rig, Source::Http, &[]);
+    rig.want(&[web.clone(), d.clone()]);
+    rig.status(&web, "Running", false);
+    rig.status(&d, "Running", false);
+    rig.want(&[web.clone(), d.clone(), a.clone()]);
+    rig.want(&[larger.clone(), a.clone()]);
+    let shown = rig.shown();
+    rig.handle(marker(1, Some(10)));
+    rig.gone("b");
+    rig.gone("d");
+    rig.want(&[web, a]);
+    rig.handle(Event::Drain(None));
+    assert!(rig.shown().ends_with("b Pending"), "{shown}: {}", rig.shown());
+}
