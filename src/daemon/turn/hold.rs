@@ -207,7 +207,8 @@ impl Turn {
             Why::Drained | Why::RuntimeClass | Why::Cycle => None,
         };
         let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
-        if why == Why::Drained {
+        if matches!(why, Why::Drained | Why::Room) {
+            // It has it back first, where a job has it that it needs.
             self.loses_room(&key);
         }
         self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));

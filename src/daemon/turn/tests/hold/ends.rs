@@ -6,10 +6,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::json;
 
+use super::super::drain::marker;
 use super::super::preempted::{critical, node, of_source, one_behind, plain, sized};
 use super::super::rig::{Rig, acts};
 use super::{pass, waiting};
 use crate::base::clock::Mono;
+use crate::daemon::turn::Event;
 use crate::daemon::turn::hold::Ranks;
 use crate::daemon::turn::waiting::Waiting;
 use crate::machine::Report;
@@ -369,4 +371,22 @@ fn only_jobs_borrow_and_only_from_pods_that_do_not_precede_them() {
     // For a critical one it may.
     let other = waiting(critical("v", 400), "a=succeeded");
     assert_eq!(shown(node(), &critical_waiter, &other, &job("a", 700)), lent);
+}
+
+/// A pod that keeps its room while the job ends for which it has waited has it back first after a drain.
+#[test]
+fn what_waits_for_the_end_of_its_job_has_its_room_after_a_drain() {
+    let (job, w, x) = (job("a", 300), waiting(plain("w", 800), "a=succeeded"), plain("b", 500));
+    let mut rig = Rig::listed_with(node());
+    rig.want(std::slice::from_ref(&job));
+    rig.seen("a", &[SANDBOX, "a/a-1/app running"]);
+    rig.status(&job, "Running", false);
+    rig.want(&[job.clone(), w.clone()]);
+    rig.want(&[job.clone(), w.clone(), x.clone()]);
+    ended(&mut rig, &job);
+    assert_eq!(rig.shown(), "a Succeeded, b Failed OutOfcpu, w Pending WaitingForRoom");
+    rig.handle(marker(1, Some(10)));
+    rig.seen("a", &["a/a-1/app exited"]);
+    rig.handle(Event::Drain(None));
+    assert_eq!(rig.shown(), "a Succeeded, b Failed OutOfcpu, w Pending");
 }
