@@ -25,6 +25,11 @@ pub const RESIZED_RETRY: Duration = Duration::from_secs(60);
 pub const STATUS_RETRY: Duration = Duration::from_secs(2);
 /// Wait after the removal of a file in the run directory, before missing files are written again: others may follow.
 pub const RUN_DIR_SETTLE: Duration = Duration::from_secs(1);
+/// Time in which a command that watches a file of the run directory waits for the daemon to make both anew. Longer than
+/// the daemon takes, or a start of its service.
+pub const RUN_DIR_AGAIN: Duration = Duration::from_secs(5);
+/// Time between two looks of such a command.
+pub const RUN_DIR_LOOKS: Duration = Duration::from_millis(100);
 /// Wait before a run directory that is not there is looked for again.
 pub const RUN_DIR_RETRY: Duration = Duration::from_secs(2);
 /// A daemon that does not answer for this long hangs: the command line then says that its state is old.

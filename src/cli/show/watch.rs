@@ -1,5 +1,5 @@
 //! `get -w`: waits for the daemon to replace a file of its run directory; for pods, prints the rows that changed.
-//! It sleeps in the kernel in between and does not poll.
+//! It sleeps in the kernel in between and does not poll, but for a few seconds when the directory is gone.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::table::List;
 use crate::base::clock::{Clock, System};
+use crate::base::limits;
 use crate::base::logging::one_line;
 use crate::cli::exit::Exit;
 use crate::cli::flags::{Options, Output};
@@ -32,8 +33,9 @@ impl Watcher {
     /// A message for the user.
     pub fn new(run_dir: &Path, name: &'static str) -> Result<Watcher, String> {
         let inotify = Inotify::init().map_err(|e| format!("cannot watch: {e}"))?;
-        let mask = WatchMask::MOVED_TO | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF | WatchMask::ONLYDIR;
-        let added = inotify.watches().add(run_dir, mask);
+        // A directory lives on as long as a file in it is open: its own end is told late, those of its files at once.
+        let ends = WatchMask::DELETE | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF;
+        let added = inotify.watches().add(run_dir, ends | WatchMask::MOVED_TO | WatchMask::ONLYDIR);
         added.map_err(|e| format!("cannot watch {}: {e}", run_dir.display()))?;
         Ok(Watcher { inotify, run_dir: run_dir.to_owned(), name })
     }
@@ -68,19 +70,39 @@ impl Watcher {
     pub fn wait(&mut self) -> Result<(), String> {
         let mut buffer = [0; BUFFER];
         loop {
-            let mut replaced = false;
+            let (mut replaced, mut removed) = (false, false);
             let events = self.inotify.read_events_blocking(&mut buffer);
             for event in events.map_err(|error| format!("cannot watch: {error}"))? {
-                if event.mask.intersects(EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED) {
-                    return Err(format!("{} is gone: podkeeper was stopped", self.run_dir.display()));
-                }
-                replaced |=
-                    event.mask.contains(EventMask::Q_OVERFLOW) || event.name.is_some_and(|n| n == self.name);
+                let is_of_file = event.name.is_some_and(|name| name == self.name);
+                let ends = EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED;
+                removed |=
+                    event.mask.intersects(ends) || event.mask.contains(EventMask::DELETE) && is_of_file;
+                replaced |= event.mask.contains(EventMask::Q_OVERFLOW) || is_of_file;
+            }
+            if removed {
+                return self.again();
             }
             if replaced {
                 return Ok(());
             }
         }
+    }
+
+    /// Watches the directory that the daemon makes anew when somebody has removed it.
+    fn again(&mut self) -> Result<(), String> {
+        let looks = limits::RUN_DIR_AGAIN.as_millis() / limits::RUN_DIR_LOOKS.as_millis().max(1);
+        for _ in 0..looks {
+            // First the watch, so that no change is missed.
+            let new = Watcher::new(&self.run_dir, self.name);
+            if let Ok(new) = new
+                && self.run_dir.join(self.name).exists()
+            {
+                *self = new;
+                return Ok(());
+            }
+            std::thread::sleep(limits::RUN_DIR_LOOKS);
+        }
+        Err(format!("{} is gone: podkeeper was stopped", self.run_dir.display()))
     }
 }
 
@@ -141,6 +163,17 @@ mod tests {
         let mut watcher = Watcher::new(&dir, file::NAME).unwrap();
         file::write_atomically(&dir, file::NAME, b"{}").unwrap();
         watcher.wait().unwrap();
+        // Regression: the watch on a directory that was made anew ended, or slept for ever where a file of the old one was open.
+        for is_held in [false, true] {
+            let held = is_held.then(|| std::fs::File::open(dir.join(file::NAME)).unwrap());
+            std::fs::remove_dir_all(&dir).unwrap();
+            std::fs::create_dir(&dir).unwrap();
+            file::write_atomically(&dir, file::NAME, b"{}").unwrap();
+            watcher.wait().unwrap();
+            file::write_atomically(&dir, file::NAME, b"{}").unwrap();
+            watcher.wait().unwrap();
+            drop(held);
+        }
         std::fs::remove_dir_all(&dir).unwrap();
         assert!(watcher.wait().unwrap_err().ends_with("is gone: podkeeper was stopped"));
         assert!(Watcher::new(&dir, file::NAME).err().unwrap().contains("No such file"));
