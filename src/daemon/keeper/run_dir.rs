@@ -92,7 +92,7 @@ impl RunDir {
                 self.due = Instant::now().checked_add(limits::RUN_DIR_RETRY);
             }
             Err(error) => {
-                log::debug!("{} cannot be watched: {error}", self.path.display());
+                log::debug!("the removal of {} is noticed late: {error}", self.path.display());
                 self.inotify = None;
                 self.watched = None;
             }
