@@ -208,7 +208,7 @@ impl Turn {
         };
         let (key, status, message) = (pod.key.clone(), Arc::new(status), message.to_owned());
         if matches!(why, Why::Drained | Why::Room) {
-            // It has it back first, where a job has it that it needs.
+            // One that waits for the end of its job, which has its room now, has it back first.
             self.loses_room(&key);
         }
         self.block(&key, Some(Blocked::Held(Held { pod, status, why, message })));

@@ -208,7 +208,7 @@ pub struct Earlier {
     pub pods: Vec<Pod>,
     /// Those that had no room, and the period in which they had it last.
     pub without_room: Table<String, u32>,
-    /// Which versions had room last, where their UIDs do not tell.
+    /// Which versions had room last, where their pods do not tell.
     pub had_room: Table<String, String>,
 }
 

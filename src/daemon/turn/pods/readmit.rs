@@ -50,7 +50,8 @@ impl Turn {
         let all = self.all_refused().chain(self.may_return(now));
         let had = all.filter(|pod| self.precedes(pod) && self.room(pod).was_had());
         let had: Vec<Arc<DesiredPod>> = had.collect();
-        if !had.is_empty() {
+        // More of them are judged after the new ones, as often as all others.
+        if had.len() <= limits::READMITTED_AT_ONCE {
             self.judge_again(had, now);
         }
     }
