@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::base::clock::Now;
 use crate::base::order;
@@ -87,12 +88,12 @@ impl Rooms {
         let period = numbered(u32::MAX).saturating_add(1);
         let mut last = Table::new();
         for pod in pods {
-            let metadata = pod.metadata.clone();
-            let (Some(namespace), Some(name)) = (metadata.namespace, metadata.name) else { continue };
+            let ObjectMeta { namespace, name, uid, .. } = &pod.metadata;
+            let (Some(namespace), Some(name)) = (namespace.clone(), name.clone()) else { continue };
             let key = PodKey { namespace, name }.to_string();
             if !without.contains_key(&key) {
-                let of_pod = |uid: String| Some(resizable(&uid, pod.spec.as_ref()?));
-                let version = versions.remove(&key).or(metadata.uid.and_then(of_pod));
+                let of_pod = || Some(resizable(uid.as_ref()?, pod.spec.as_ref()?));
+                let version = versions.remove(&key).or_else(of_pod);
                 // The wanted version comes before one whose containers still run.
                 last.get_or_insert(key, Last { period, version });
             }

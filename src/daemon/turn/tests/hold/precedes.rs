@@ -1,12 +1,28 @@
 //! Where a source stands behind others: who of those that precede it has the room that becomes free.
 
+use std::sync::Arc;
+
 use super::super::drain::marker;
 use super::super::preempted::{critical, of_source, one_behind, plain};
-use super::super::rig::Rig;
+use super::super::rig::{Rig, key};
 use super::super::sizes::{asks, shaped};
 use super::pass;
 use crate::daemon::turn::Event;
-use crate::pod::Source;
+use crate::daemon::turn::entry::Entry;
+use crate::daemon::turn::hold::Why;
+use crate::pod::{DesiredPod, Source};
+
+/// A node on which `b` ran, and went for a critical pod, which runs.
+fn preempted(b: &Arc<DesiredPod>, critical: &Arc<DesiredPod>) -> Rig {
+    let mut rig = Rig::listed_with(one_behind());
+    of_source(&mut rig, Source::Http, &[]);
+    rig.want(std::slice::from_ref(b));
+    rig.status(b, "Running", false);
+    rig.want(&[Arc::clone(b), Arc::clone(critical)]);
+    rig.gone("b");
+    rig.status(critical, "Running", false);
+    rig
+}
 
 /// Regression: where some source stands behind others, a preempted pod of these came after a refused one that never ran.
 #[test]
@@ -36,13 +52,7 @@ fn what_was_preempted_returns_before_what_never_ran_also_where_others_stand_behi
 #[test]
 fn what_was_preempted_returns_before_what_stands_behind_it() {
     let (web, h, z) = (asks("b", "cpu: 700m"), asks("h", "cpu: 600m"), critical("z", 400));
-    let mut rig = Rig::listed_with(one_behind());
-    of_source(&mut rig, Source::Http, &[]);
-    rig.want(std::slice::from_ref(&web));
-    rig.status(&web, "Running", false);
-    rig.want(&[web.clone(), z.clone()]);
-    rig.gone("b");
-    rig.status(&z, "Running", false);
+    let mut rig = preempted(&web, &z);
     of_source(&mut rig, Source::Http, &[&h]);
     rig.status(&h, "Running", false);
     assert_eq!(rig.shown(), "b Failed Preempting, h Running, z Running");
@@ -111,13 +121,7 @@ fn what_waits_for_room_with_smaller_sizes_waits_on() {
 #[test]
 fn what_only_waited_for_its_room_is_not_preempted_twice() {
     let (web, z, other) = (plain("b", 800), critical("z", 500), critical("y", 600));
-    let mut rig = Rig::listed_with(one_behind());
-    of_source(&mut rig, Source::Http, &[]);
-    rig.want(std::slice::from_ref(&web));
-    rig.status(&web, "Running", false);
-    rig.want(&[web.clone(), z.clone()]);
-    rig.gone("b");
-    rig.status(&z, "Running", false);
+    let mut rig = preempted(&web, &z);
     rig.want(std::slice::from_ref(&web));
     assert_eq!(rig.shown(), "b Pending WaitingForRoom, z Running terminating");
     rig.want(&[web.clone(), other.clone()]);
@@ -132,13 +136,7 @@ fn what_only_waited_for_its_room_is_not_preempted_twice() {
 #[test]
 fn what_comes_with_the_end_of_another_takes_no_room_of_what_was_preempted() {
     let (web, z, f) = (plain("b", 800), critical("z", 500), plain("a", 800));
-    let mut rig = Rig::listed_with(one_behind());
-    of_source(&mut rig, Source::Http, &[]);
-    rig.want(std::slice::from_ref(&web));
-    rig.status(&web, "Running", false);
-    rig.want(&[web.clone(), z.clone()]);
-    rig.gone("b");
-    rig.status(&z, "Running", false);
+    let mut rig = preempted(&web, &z);
     let before = rig.snapshot();
     rig.want(&[web.clone(), f.clone()]);
     assert_eq!(rig.shown(), "a Failed OutOfcpu, b Pending WaitingForRoom, z Running terminating");
@@ -187,11 +185,12 @@ fn what_runs_has_its_room_while_a_newer_version_waits() {
     rig.status(&d, "Running", false);
     rig.want(&[web.clone(), d.clone(), a.clone()]);
     rig.want(&[larger.clone(), a.clone()]);
-    let shown = rig.shown();
+    let waits = rig.turn.entries.get(&key("b")).and_then(Entry::held).map(|held| held.why);
+    assert_eq!(waits, Some(Why::Room), "{}", rig.shown());
     rig.handle(marker(1, Some(10)));
     rig.gone("b");
     rig.gone("d");
     rig.want(&[web, a]);
     rig.handle(Event::Drain(None));
-    assert!(rig.shown().ends_with("b Pending"), "{shown}: {}", rig.shown());
+    assert!(rig.shown().ends_with("b Pending"), "{}", rig.shown());
 }
